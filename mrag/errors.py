@@ -1,0 +1,76 @@
+"""What can go wrong, as a small tree. Every message is one sentence that says what to do."""
+
+from __future__ import annotations
+
+
+class MragError(Exception):
+    """The root: anything that mrag refuses or gives up on, said in one sentence."""
+
+
+class SettingsError(MragError):
+    """A setting is unknown, missing or out of range; the message names its dotted path."""
+
+
+class InputError(MragError):
+    """What the caller asked can't be done as asked.
+
+    `field` names the argument at fault, as it is spelled in the HTTP request.
+    """
+
+    def __init__(self, field: str, sentence: str) -> None:
+        super().__init__(sentence)
+        self.field = field
+
+    def __reduce__(self) -> tuple[type[InputError], tuple[str, str]]:
+        return type(self), (self.field, str(self))
+
+
+class NotFoundError(InputError):
+    """The thing named in `field` (a collection, a document, a generation) does not exist."""
+
+
+class DocumentError(MragError):
+    """One file or line can't be read; the run goes on without it and names it."""
+
+
+class CollectionError(MragError):
+    """The files of a collection are damaged, of another version, or of other settings."""
+
+
+class ModelError(MragError):
+    """The language model or the encoder gave no usable reply.
+
+    `retryable` says whether the same request can succeed later (a time-out, a busy endpoint)
+    or never (a prompt beyond the window).
+    """
+
+    retryable = True
+
+
+class PromptTooLongError(ModelError):
+    """The prompt and the room for its reply exceed the model's window, in the model's tokens."""
+
+    retryable = False
+
+
+class EmptyReplyError(ModelError):
+    """The model answered with nothing but white space."""
+
+
+class ModelTimeoutError(ModelError):
+    """The model did not answer before the request's deadline."""
+
+
+class EngineDeadError(ModelError):
+    """The engine behind the model has stopped and must be restarted."""
+
+
+class ReplyError(ModelError):
+    """A reply arrived and can't be used; `reply` carries its text for the report."""
+
+    def __init__(self, sentence: str, reply: str) -> None:
+        super().__init__(sentence)
+        self.reply = reply
+
+    def __reduce__(self) -> tuple[type[ReplyError], tuple[str, str]]:
+        return type(self), (str(self), self.reply)

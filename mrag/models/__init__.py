@@ -1,0 +1,1 @@
+"""The models behind their two seams: a language model that completes, an encoder that embeds."""

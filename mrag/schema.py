@@ -1,0 +1,323 @@
+"""The values that travel through the pipeline: frozen, plain, ignorant of storage and of Ray.
+
+Numbers of equations and tables are those of the two papers: M-RAG (access path) and SANE (reading).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+Vectors = NDArray[np.float32]
+Leg = Literal["dense", "sparse"]
+
+
+# --------------------------------------------------------------------------- offline: M-RAG III
+
+
+@dataclass(frozen=True)
+class Heading:
+    """A heading that stands in a document's text at [start, end); level 1 is the highest."""
+
+    start: int
+    end: int
+    level: int
+    text: str
+
+
+@dataclass(frozen=True)
+class Document:
+    """One document D_n. `metadata` holds JSON values only (dates as ISO 8601 strings).
+
+    `headings` are in order and do not overlap; loaders find them, whatever the format.
+    """
+
+    id: str
+    text: str
+    title: str = ""
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    headings: tuple[Heading, ...] = ()
+
+
+@dataclass(frozen=True)
+class SourceUnit:
+    """s_{n,j} of eq. 1. `document.text[start:end] == text`, in characters, always.
+
+    `number` counts from 1 in document order; `section` is the path of headings above the unit.
+    """
+
+    document_id: str
+    number: int
+    start: int
+    end: int
+    text: str
+    section: tuple[str, ...] = ()
+
+
+class RecordKind(StrEnum):
+    """Who made a record: an extractor, the coverage repair, or a rule (units and chunks)."""
+
+    MARKER = "marker"
+    FALLBACK = "fallback"
+    UNIT = "unit"
+    CHUNK = "chunk"
+
+
+@dataclass(frozen=True)
+class Record:
+    """m_{n,i} = (k, v, p) of eq. 3: what is searched, what is read, where it comes from.
+
+    `keys` holds at least one key; every one of them leads to the same value.
+    `pointers` are numbers of source units of the one document, ascending, without repetition.
+    `id` is stable: the same document, content and builder give the same id in every run.
+    """
+
+    id: str
+    document_id: str
+    keys: tuple[str, ...]
+    value: str
+    pointers: tuple[int, ...]
+    kind: RecordKind = RecordKind.MARKER
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """Eq. 9 for one document, before and after the repair.
+
+    `extracted` counts units that a marker points to, `fallback` those that only a fallback record does.
+    """
+
+    units: int
+    extracted: int
+    fallback: int
+
+    @property
+    def before_repair(self) -> float:
+        """cov(D_n) of eq. 9 over the extracted markers; 1.0 for a document without units."""
+        return self.extracted / self.units if self.units else 1.0
+
+    @property
+    def after_repair(self) -> float:
+        """The same over all records; 1.0 unless the promise of reachability is broken."""
+        return (self.extracted + self.fallback) / self.units if self.units else 1.0
+
+
+@dataclass(frozen=True)
+class Usage:
+    """What was asked of a language model: calls, and tokens as the model itself counts them."""
+
+    calls: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(
+            self.calls + other.calls,
+            self.prompt_tokens + other.prompt_tokens,
+            self.completion_tokens + other.completion_tokens,
+        )
+
+    @property
+    def tokens(self) -> int:
+        return self.prompt_tokens + self.completion_tokens
+
+
+@dataclass(frozen=True)
+class Built:
+    """What a builder makes of one document. `rejected` counts reply parts that failed validation."""
+
+    document: Document
+    units: tuple[SourceUnit, ...]
+    records: tuple[Record, ...]
+    coverage: Coverage
+    usage: Usage = Usage()
+    rejected: int = 0
+
+
+class Status(StrEnum):
+    """How one input ended. The seven add up to the input; only `failed` makes a run fail."""
+
+    INDEXED = "indexed"
+    UNCHANGED = "unchanged"
+    EMPTY = "empty"
+    DUPLICATE = "duplicate"
+    UNSUPPORTED = "unsupported"
+    PENDING = "pending"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The end of one input: `id` is the document's, or the file's path where none could be read.
+
+    `detail` is empty or one sentence (the reason of a failure, the first copy of a duplicate).
+    """
+
+    id: str
+    status: Status
+    detail: str = ""
+    records: int = 0
+    coverage: Coverage = Coverage(0, 0, 0)
+    usage: Usage = Usage()
+    rejected: int = 0
+
+
+# --------------------------------------------------------------------------- retrieval: eq. 12
+
+
+@dataclass(frozen=True)
+class Query:
+    """One search of the access path. `depth` is the number of live records wanted from each leg.
+
+    `vector` is a unit row (d,) or None when the dense leg is off; `text` feeds the sparse leg.
+    """
+
+    text: str
+    depth: int
+    legs: tuple[Leg, ...] = ("dense", "sparse")
+    vector: Vectors | None = None
+
+
+@dataclass(frozen=True)
+class Hit:
+    """A record found by a leg: its best key's score (inner product, or BM25) and which key it was."""
+
+    record_id: str
+    score: float
+    key: int = 0
+
+
+@dataclass(frozen=True)
+class DocumentInfo:
+    """A document without its text, as answers and synopses show it."""
+
+    id: str
+    title: str = ""
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A record as the collection returns it, with its document and the units it points to."""
+
+    record: Record
+    document: DocumentInfo
+    units: tuple[SourceUnit, ...]
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """c_i of the pool (SANE eq. 3): the records that point to the same units, best first.
+
+    `scores` are the best per leg, `score` is the fused one, `key` is the key that matched best.
+    """
+
+    document: DocumentInfo
+    units: tuple[SourceUnit, ...]
+    records: tuple[Record, ...]
+    key: str
+    score: float
+    scores: Mapping[Leg, float] = field(default_factory=dict)
+
+    @property
+    def text(self) -> str:
+        """The source text of the units, paragraphs apart; what SANE calls the raw content."""
+        return "\n\n".join(unit.text for unit in self.units)
+
+
+@dataclass(frozen=True)
+class Pool:
+    """The w best candidates, best first, and what the search could not do (`notes`)."""
+
+    candidates: tuple[Candidate, ...]
+    generation: int = 0
+    notes: tuple[str, ...] = ()
+
+
+# --------------------------------------------------------------------------- reading: eq. 13, SANE
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a piece of an answer comes from, for a person to open."""
+
+    document_id: str
+    title: str
+    units: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Context:
+    """What the generator reads beside the question: `tokens` are its own, of `text` as assembled.
+
+    `cut` says that even the first value did not fit and was ended at a sentence.
+    """
+
+    text: str
+    tokens: int
+    sources: tuple[Source, ...] = ()
+    cut: bool = False
+
+
+class Verdict(StrEnum):
+    """Promise 6: what was checked about a row, without a model."""
+
+    VERIFIED = "verified"
+    DERIVED = "derived"
+    UNVERIFIED = "unverified"
+
+
+@dataclass(frozen=True)
+class EvidenceRow:
+    """One row of the evidence table. `cells` follow the table's columns, quote and source apart.
+
+    `source` names the one unit in which the quote stands; None for a row that is not verified.
+    """
+
+    cells: Mapping[str, str]
+    quote: str
+    verdict: Verdict
+    source: Source | None = None
+
+
+@dataclass(frozen=True)
+class EvidenceTable:
+    """d of SANE eq. 9. `schema` is a blueprint's name or the model's own."""
+
+    schema: str
+    columns: tuple[str, ...]
+    rows: tuple[EvidenceRow, ...] = ()
+
+    @property
+    def facts(self) -> tuple[EvidenceRow, ...]:
+        """The rows that may be shown as facts: verified or derived."""
+        return tuple(row for row in self.rows if row.verdict is not Verdict.UNVERIFIED)
+
+
+@dataclass(frozen=True)
+class StageTrace:
+    """One stage of one question: wall-clock seconds, what it asked of the model, what it noticed."""
+
+    stage: str
+    seconds: float
+    usage: Usage = Usage()
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The end of a question. `evidence` is None for the plain reader, `context` None where unused."""
+
+    question: str
+    text: str
+    sources: tuple[Source, ...]
+    evidence: EvidenceTable | None
+    context: Context | None
+    generation: int
+    trace: tuple[StageTrace, ...]
+    notes: tuple[str, ...] = ()

@@ -1,0 +1,392 @@
+"""One YAML file becomes one typed tree; unknown keys are refused with their path.
+
+The defaults are the local machine: two cores, no GPU, the models that the quickstart fetches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib.resources import files
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from mrag.errors import SettingsError
+
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+
+
+class Strict(BaseModel):
+    """A node of the tree: frozen, and closed to keys that it does not know."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+# --------------------------------------------------------------------------- the method: a triple
+
+
+class MarkersBuilder(Strict):
+    """M-RAG: an LLM turns a document into records."""
+
+    name: Literal["markers"] = "markers"
+
+
+class UnitsBuilder(Strict):
+    """One record a source unit: key = value = text."""
+
+    name: Literal["units"] = "units"
+
+
+class FixedBuilder(Strict):
+    """Chunks of `tokens` encoder tokens, each sharing `overlap` with the one before."""
+
+    name: Literal["fixed"] = "fixed"
+    tokens: int = Field(128, ge=8)
+    overlap: int = Field(0, ge=0)
+
+    @model_validator(mode="after")
+    def _overlap_is_smaller(self) -> FixedBuilder:
+        if self.overlap >= self.tokens:
+            raise ValueError("overlap must be smaller than tokens")
+        return self
+
+
+BuilderSettings = Annotated[MarkersBuilder | UnitsBuilder | FixedBuilder, Field(discriminator="name")]
+
+
+class KeysRetrieval(Strict):
+    """Only keys are searched (M-RAG III-B); the legs are fused by reciprocal rank.
+
+    `depth` is the number of records asked of each leg for each candidate wanted.
+    """
+
+    name: Literal["keys"] = "keys"
+    legs: tuple[Literal["dense", "sparse"], ...] = Field(("dense", "sparse"), min_length=1)
+    rank_constant: int = Field(60, ge=1)
+    depth: int = Field(5, ge=1)
+
+
+class PlainReader(Strict):
+    """M-RAG III-C: values under `budget_tokens` (eq. 13), by similarity or by position.
+
+    `k` takes the first k candidates' raw text instead, and leaves the budget out.
+    """
+
+    name: Literal["plain"] = "plain"
+    order: Literal["similarity", "position"] = "similarity"
+    budget_tokens: int = Field(640, ge=1)
+    k: int | None = Field(None, ge=1)
+
+
+class SaneReader(Strict):
+    """SANE: w candidates, k of them selected, their evidence extracted, an answer from the table.
+
+    `budget_tokens` bounds the raw units that are read when no row is verified.
+    """
+
+    name: Literal["sane"] = "sane"
+    w: int = Field(20, ge=1)
+    k: int = Field(5, ge=1)
+    budget_tokens: int = Field(640, ge=1)
+
+    @model_validator(mode="after")
+    def _k_fits_w(self) -> SaneReader:
+        if self.k > self.w:
+            raise ValueError("k must not exceed w")
+        return self
+
+
+ReaderSettings = Annotated[PlainReader | SaneReader, Field(discriminator="name")]
+
+
+class Method(Strict):
+    """builder x retrieval x reader: how records are made, found and read."""
+
+    builder: BuilderSettings = MarkersBuilder()
+    retrieval: KeysRetrieval = KeysRetrieval()
+    reader: ReaderSettings = SaneReader()
+
+
+# --------------------------------------------------------------------------- documents and extraction
+
+
+class DocumentSettings(Strict):
+    """What becomes a source unit: paragraphs, none above `max_unit_tokens` of the encoder."""
+
+    max_unit_tokens: int = Field(240, ge=16)
+
+
+class ExtractionSettings(Strict):
+    """M-RAG III-B. A window is what one call reads: whole units, at most `window_units` of them.
+
+    `tokens_per_marker` gives the expected marker count (Table IV over LongBench: 80 to 100).
+    `coverage` is tau of eq. 9; the paper names neither it nor the number of `retries`.
+    `key_text` is what is searched of a key: the key alone (the paper), or under its document's
+    title and section (`titled`).
+    """
+
+    window_units: int | None = Field(4, ge=1)
+    max_pointers: int = Field(3, ge=1)
+    tokens_per_marker: int = Field(90, ge=1)
+    coverage: float = Field(1.0, ge=0.0, le=1.0)
+    retries: int = Field(2, ge=0)
+    key_text: Literal["key", "titled"] = "titled"
+
+
+# --------------------------------------------------------------------------- models
+
+
+class VllmSettings(Strict):
+    """The engine in this process. `model` is a name that `mrag models` lists, a hub id or a folder.
+
+    `memory_fraction` is of the GPU's memory, or of main memory on a machine without one.
+    """
+
+    engine: Literal["vllm"] = "vllm"
+    model: str = "qwen2.5-coder-0.5b-instruct"
+    window_tokens: int = Field(8192, ge=512)
+    max_concurrency: int = Field(16, ge=1)
+    timeout_s: float = Field(600.0, gt=0)
+    memory_fraction: float = Field(0.3, gt=0, le=1)
+    kv_cache_gib: float = Field(2.0, gt=0)
+    tensor_parallel: int = Field(1, ge=1)
+    enforce_eager: bool = True
+
+
+class OpenAISettings(Strict):
+    """Any OpenAI-compatible endpoint. The key is read from the environment variable `api_key_env`.
+
+    `tokenizer` names a folder or hub id; without it a UTF-8 byte counts as a token, the upper bound
+    of byte-level tokenizers, so that no budget is ever exceeded.
+    """
+
+    engine: Literal["openai"]
+    model: str
+    base_url: str
+    api_key_env: str = "OPENAI_API_KEY"
+    window_tokens: int = Field(32768, ge=512)
+    max_concurrency: int = Field(16, ge=1)
+    timeout_s: float = Field(120.0, gt=0)
+    max_retries: int = Field(5, ge=0)
+    tokenizer: str | None = None
+    structured_output: bool = True
+
+
+class ScriptedSettings(Strict):
+    """Replies from a JSONL file, for tests and rehearsals: no model is loaded."""
+
+    engine: Literal["scripted"]
+    replies: Path
+    window_tokens: int = Field(8192, ge=512)
+    max_concurrency: int = Field(16, ge=1)
+
+
+LanguageModelSettings = Annotated[
+    VllmSettings | OpenAISettings | ScriptedSettings, Field(discriminator="engine")
+]
+
+
+class EncoderSettings(Strict):
+    """sentence-transformers. The prefixes are put before each text of their kind."""
+
+    model: str = "all-minilm-l6-v2"
+    device: str | None = None
+    batch: int = Field(64, ge=1)
+    max_tokens: int = Field(256, ge=16)
+    query_prefix: str = ""
+    passage_prefix: str = ""
+
+
+class DenseSettings(Strict):
+    """FAISS. `device` is where searching happens; files on disk are always CPU indexes."""
+
+    index: Literal["flat"] = "flat"
+    device: Literal["cpu", "gpu"] = "cpu"
+
+
+class SparseSettings(Strict):
+    """Lucene through Pyserini: the analyzer's language, and BM25's two constants."""
+
+    language: str = "en"
+    k1: float = Field(0.9, ge=0)
+    b: float = Field(0.4, ge=0, le=1)
+
+
+class CollectionSettings(Strict):
+    """Where collections live. `root` is a folder; documents are spread over `shards` by their id."""
+
+    root: Path = Path("collections")
+    name: str = Field("default", pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")
+    shards: int = Field(1, ge=1, le=1024)
+
+
+# --------------------------------------------------------------------------- Ray
+
+
+class PoolSettings(Strict):
+    """One pool of Ray Data actors: its bounds, and what each actor holds."""
+
+    min_actors: int = Field(1, ge=1)
+    max_actors: int = Field(1, ge=1)
+    num_cpus: float = Field(0.5, ge=0)
+    num_gpus: float = Field(0.0, ge=0)
+
+    @model_validator(mode="after")
+    def _bounds_are_in_order(self) -> PoolSettings:
+        if self.min_actors > self.max_actors:
+            raise ValueError("min_actors must not exceed max_actors")
+        return self
+
+
+class JobSettings(Strict):
+    """`jobs/index.py`: its two pools, and the share of a CPU of each reading or writing task."""
+
+    extractors: PoolSettings = PoolSettings(num_cpus=1.0)
+    encoders: PoolSettings = PoolSettings()
+    task_num_cpus: float = Field(0.25, gt=0)
+
+
+class DeploymentSettings(Strict):
+    """One Ray Serve deployment: autoscaling bounds and what each replica holds.
+
+    `max_ongoing` is the number of requests that one replica works on at once.
+    """
+
+    min_replicas: int = Field(1, ge=0)
+    max_replicas: int = Field(1, ge=1)
+    max_ongoing: int = Field(64, ge=1)
+    num_cpus: float = Field(0.1, ge=0)
+    num_gpus: float = Field(0.0, ge=0)
+
+
+class ServeSettings(Strict):
+    """The HTTP service. Without `token_env` it answers on a loopback address only."""
+
+    host: str = "127.0.0.1"
+    port: int = Field(8000, ge=1, le=65535)
+    token_env: str | None = None
+    timeout_s: float = Field(300.0, gt=0)
+    gateway: DeploymentSettings = DeploymentSettings()
+    retriever: DeploymentSettings = DeploymentSettings()
+    encoder: DeploymentSettings = DeploymentSettings()
+    selector: DeploymentSettings = DeploymentSettings()
+    extractor: DeploymentSettings = DeploymentSettings()
+    generator: DeploymentSettings = DeploymentSettings()
+    language_model: DeploymentSettings = DeploymentSettings(num_cpus=1.0)
+
+    @model_validator(mode="after")
+    def _open_only_with_a_token(self) -> ServeSettings:
+        if self.host not in LOOPBACK and not self.token_env:
+            raise ValueError(
+                f"host {self.host} can be reached from other machines: set token_env to the name "
+                "of an environment variable that holds a bearer token"
+            )
+        return self
+
+
+class Settings(Strict):
+    """The whole tree. `method` may be written as the name of a shipped method.
+
+    `extractor` is the language model of indexing; without it, `language_model` does both.
+    """
+
+    method: Method = Method()
+    documents: DocumentSettings = DocumentSettings()
+    extraction: ExtractionSettings = ExtractionSettings()
+    language_model: LanguageModelSettings = VllmSettings()
+    extractor: LanguageModelSettings | None = None
+    encoder: EncoderSettings = EncoderSettings()
+    dense: DenseSettings = DenseSettings()
+    sparse: SparseSettings = SparseSettings()
+    collection: CollectionSettings = CollectionSettings()
+    job: JobSettings = JobSettings()
+    serve: ServeSettings = ServeSettings()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _named_method(cls, tree: Any) -> Any:
+        if isinstance(tree, Mapping) and isinstance(tree.get("method"), str):
+            return {**tree, "method": method_tree(tree["method"])}
+        return tree
+
+    @property
+    def indexing_model(self) -> LanguageModelSettings:
+        """The language model that builds records."""
+        return self.extractor or self.language_model
+
+
+# --------------------------------------------------------------------------- loading
+
+
+def method_names() -> list[str]:
+    """The methods that the package ships, by name."""
+    folder = files("mrag") / "data" / "methods"
+    return sorted(
+        entry.name.removesuffix(".yaml") for entry in folder.iterdir() if entry.name.endswith(".yaml")
+    )
+
+
+def method_tree(name: str) -> Any:
+    """The unchecked YAML of one shipped method; ValueError for a name that is not among them."""
+    if name not in method_names():
+        raise ValueError(f"there is no method {name!r}; the shipped ones are {', '.join(method_names())}")
+    return yaml.safe_load((files("mrag") / "data" / "methods" / f"{name}.yaml").read_text("utf-8"))
+
+
+def parse_settings(tree: Any, origin: str = "the settings") -> Settings:
+    """A checked tree from plain YAML values; SettingsError names every bad path in one sentence."""
+    if tree is None:
+        tree = {}
+    if not isinstance(tree, Mapping):
+        raise SettingsError(f"{origin} must be a mapping of sections, not a {type(tree).__name__}.")
+    try:
+        return Settings.model_validate(tree)
+    except ValidationError as error:
+        faults = "; ".join(_fault(item) for item in error.errors())
+        raise SettingsError(f"{origin}: {faults}.") from None
+
+
+def _fault(item: Mapping[str, Any]) -> str:
+    path = ".".join(str(part) for part in item["loc"]) or "(top level)"
+    if item["type"] == "extra_forbidden":
+        return f"{path} is not a setting"
+    message = str(item["msg"]).removeprefix("Value error, ").rstrip(".")
+    return f"{path}: {message[:1].lower()}{message[1:]}"
+
+
+def load_settings(path: Path | None = None, overrides: tuple[str, ...] = ()) -> Settings:
+    """The tree of a YAML file (or the defaults), with `dotted.path=value` overrides laid over it.
+
+    Values of overrides are read as YAML. Raises SettingsError.
+    """
+    tree: Any = {}
+    if path is not None:
+        try:
+            tree = yaml.safe_load(path.read_text("utf-8"))
+        except OSError as error:
+            raise SettingsError(f"Can't read the settings {path}: {error.strerror}.") from None
+        except (yaml.YAMLError, UnicodeDecodeError) as error:
+            raise SettingsError(f"{path} is not valid YAML: {' '.join(str(error).split())}.") from None
+    if overrides:
+        tree = dict(tree or {})
+        for override in overrides:
+            _override(tree, override)
+    return parse_settings(tree, origin=str(path) if path else "the settings")
+
+
+def _override(tree: dict[str, Any], override: str) -> None:
+    dotted, equals, value = override.partition("=")
+    if not equals or not dotted:
+        raise SettingsError(f"An override must look like section.key=value, not {override!r}.")
+    *sections, key = dotted.split(".")
+    node = tree
+    for section in sections:
+        below = node.get(section)
+        node[section] = dict(below) if isinstance(below, Mapping) else {}
+        node = node[section]
+    try:
+        node[key] = yaml.safe_load(value)
+    except yaml.YAMLError:
+        raise SettingsError(f"The value of the override {override!r} is not valid YAML.") from None
