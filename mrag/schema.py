@@ -124,6 +124,7 @@ class Usage:
 
     @property
     def tokens(self) -> int:
+        """Prompt and completion tokens together: what a cap counts."""
         return self.prompt_tokens + self.completion_tokens
 
 

@@ -390,3 +390,12 @@ def _override(tree: dict[str, Any], override: str) -> None:
         node[key] = yaml.safe_load(value)
     except yaml.YAMLError:
         raise SettingsError(f"The value of the override {override!r} is not valid YAML.") from None
+
+
+def require_absolute_root(settings: Settings) -> None:
+    """A job or a service runs in a folder that Ray made: a relative root would be lost with it."""
+    if not settings.collection.root.is_absolute():
+        raise SettingsError(
+            f"collection.root is {settings.collection.root}: on a cluster it must be an absolute path that "
+            "every node sees, such as --set collection.root=$PWD/collections."
+        )

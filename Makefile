@@ -1,0 +1,42 @@
+# The two commands of this repository are `make quickstart` and `make test`.
+VENV_PYTHON := .venv/bin/python
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.PHONY: help venv quickstart test test-full lint types imports format lock clean
+
+help: ## show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+venv: ## make .venv from requirements/cpu.txt (nothing to do if it is as locked)
+	@bash scripts/venv.sh
+
+quickstart: venv ## index the sample corpus, serve it, ask three questions (DOCS=folder: your own)
+	@$(VENV_PYTHON) -m jobs.quickstart $(if $(DOCS),--docs "$(DOCS)")
+
+test: lint types imports ## lint, types, import rules and the test suite (under 20 minutes)
+	$(VENV_PYTHON) -m pytest -m "not slow"
+
+test-full: lint types imports ## the same with the long runs (under 60 minutes)
+	$(VENV_PYTHON) -m pytest
+
+lint: venv ## style and format, without changing a file
+	$(VENV_PYTHON) -m ruff check .
+	$(VENV_PYTHON) -m ruff format --check .
+
+types: venv ## mypy, strict
+	$(VENV_PYTHON) -m mypy
+
+imports: venv ## who may import whom (the contracts are in pyproject.toml)
+	@.venv/bin/lint-imports --no-logo
+
+format: venv ## format and sort imports in place
+	$(VENV_PYTHON) -m ruff check --fix .
+	$(VENV_PYTHON) -m ruff format .
+
+lock: ## write requirements/*.txt from pyproject.toml (UPGRADE=1: newest versions)
+	@UPGRADE=$(UPGRADE) bash scripts/lock.sh
+
+clean: ## remove caches and build outputs; .venv, collections and weights stay
+	rm -rf dist .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	find . -path ./.venv -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,193 @@
+"""Indexes a folder on a Ray cluster: `ray job submit ... -- python -m jobs.index FOLDER --config FILE`."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import time
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import ray
+import typer
+from ray.data import ActorPoolStrategy, Dataset
+from rich.console import Console
+from rich.table import Table
+
+from jobs.progress import reported
+from jobs.rows import unpack
+from jobs.stages import NO_SHARD, Encode, Extract, Read, Survey, write_group
+from mrag.collection import SegmentInfo, check_stamp, known_documents, new_segment_id, publish
+from mrag.documents.loaders import list_inputs
+from mrag.errors import MragError
+from mrag.indexing.builders import make_builder
+from mrag.indexing.diff import Input, diff
+from mrag.indexing.report import Report, report
+from mrag.indexing.stamp import collection_stamp
+from mrag.models.opening import open_encoder
+from mrag.models.tokens import load_tokenizer
+from mrag.schema import Outcome, Status
+from mrag.settings import PoolSettings, Settings, load_settings, require_absolute_root
+
+ENCODED_AT_ONCE = 8
+
+
+def index(settings: Settings, folder: Path) -> Report:
+    """Indexes what is new or changed in `folder`, as one new generation. Raises MragError."""
+    started = time.monotonic()
+    require_absolute_root(settings)
+    root, name = settings.collection.root, settings.collection.name
+    builder = make_builder(settings, load_tokenizer(settings.encoder.model))
+    stamp = collection_stamp(settings, builder, open_encoder(settings.encoder))
+    check_stamp(root, name, stamp)
+    unread, inputs = survey(settings, folder)
+    plan = diff(inputs, known_documents(root, name))
+    say(f"{len(unread) + len(inputs)} inputs, {len(plan.to_index)} to index")
+    outcomes: list[Outcome] = []
+    segment = None
+    if plan.to_index:
+        with reported(len(plan.to_index)) as counter:
+            encoded = encode(settings, folder, plan.to_index, counter)
+        outcomes = account(plan.to_index, encoded)
+        segment = write(settings, encoded)
+    manifest = publish(root, name, stamp, segment, plan.replaced, plan.duplicates)
+    return report((*unread, *plan.outcomes, *outcomes), time.monotonic() - started, manifest.generation)
+
+
+def survey(settings: Settings, folder: Path) -> tuple[list[Outcome], list[Input]]:
+    """What can't be read, and the inputs that can, in the order of their files."""
+    rows = files(settings, list_inputs(folder)).flat_map(Survey(folder), num_cpus=settings.job.task_num_cpus)
+    seen = [unpack(row["seen"]) for row in rows.take_all()]
+    inputs = sorted((item for item in seen if isinstance(item, Input)), key=lambda item: item.origin)
+    return [item for item in seen if isinstance(item, Outcome)], inputs
+
+
+def encode(settings: Settings, folder: Path, to_index: Sequence[Input], counter: Any) -> Dataset:
+    """Reads, extracts and encodes; the rows are kept, so that each shard's writer can take its own."""
+    wanted = {item.origin: item.hash for item in to_index}
+    paths = sorted({folder / item.origin.rpartition("#")[0] for item in to_index})
+    job, model = settings.job, settings.indexing_model
+    documents = files(settings, paths).flat_map(Read(folder, wanted), num_cpus=job.task_num_cpus)
+    built = documents.map_batches(
+        Extract,
+        fn_constructor_args=(settings, counter),
+        batch_size=1,
+        compute=pool(job.extractors, model.max_concurrency),
+        **holds(job.extractors),
+    )
+    encoded = built.map_batches(
+        Encode,
+        fn_constructor_args=(settings,),
+        batch_size=ENCODED_AT_ONCE,
+        compute=pool(job.encoders),
+        **holds(job.encoders),
+    )
+    return encoded.materialize()
+
+
+def account(to_index: Sequence[Input], encoded: Dataset) -> list[Outcome]:
+    """One outcome for each document that was to be indexed, also for one that did not come through."""
+    outcomes = [unpack(row["outcome"]) for row in encoded.select_columns(["outcome"]).iter_rows()]
+    through = {outcome.id for outcome in outcomes}
+    lost = "It changed or vanished while the job ran: run the job again."
+    return outcomes + [Outcome(item.id, Status.FAILED, lost) for item in to_index if item.id not in through]
+
+
+def write(settings: Settings, encoded: Dataset) -> SegmentInfo | None:
+    """Writes every shard by a task of its own; None where no document came through."""
+    shards, segment = settings.collection.shards, new_segment_id()
+    empty = ray.data.from_items([{"outcome": b"", "entry": b"", "shard": n} for n in range(shards)])
+    rows = encoded.filter(expr=f"shard != {NO_SHARD}")
+    if not rows.count():
+        return None
+    written = (
+        rows.union(empty)
+        .groupby("shard", num_partitions=shards)
+        .map_groups(
+            write_group,
+            fn_kwargs={"settings": settings, "segment": segment},
+            num_cpus=settings.job.task_num_cpus,
+            batch_format="numpy",
+        )
+    )
+    infos = {row["shard"]: unpack(row["info"]) for row in written.take_all()}
+    return SegmentInfo(segment, tuple(infos[shard] for shard in range(shards)))
+
+
+# --------------------------------------------------------------------------- Ray Data's words
+
+
+def files(settings: Settings, paths: Iterable[Path]) -> Dataset:
+    """One row a file."""
+    return ray.data.from_items([{"path": str(path)} for path in paths])
+
+
+def pool(settings: PoolSettings, concurrent: int = 1) -> ActorPoolStrategy:
+    """A pool of actors, each working on `concurrent` batches at once."""
+    return ActorPoolStrategy(
+        min_size=settings.min_actors,
+        max_size=settings.max_actors,
+        max_tasks_in_flight_per_actor=max(2, concurrent),
+        max_concurrent_calls_per_actor=concurrent,
+    )
+
+
+def holds(settings: PoolSettings) -> dict[str, Any]:
+    """What each actor of a pool holds."""
+    return {"num_cpus": settings.num_cpus, "num_gpus": settings.num_gpus}
+
+
+# --------------------------------------------------------------------------- the command
+
+
+def say(text: str) -> None:
+    """One line in the job's log."""
+    print(text, flush=True)
+
+
+def quietly() -> None:
+    """Leaves the log to the job's own lines; Ray Data keeps its full logs in the session's folder."""
+    logging.getLogger("ray.data").setLevel(logging.WARNING)
+    ray.data.DataContext.get_current().enable_progress_bars = False
+
+
+def show(result: Report, as_json: Path | None) -> None:
+    """The final table in the log, and the same for programs."""
+    table = Table(show_header=False, title="indexed", title_justify="left")
+    for label, value in result.table():
+        table.add_row(label, value)
+    Console(width=110, highlight=False).print(table)
+    if as_json:
+        as_json.write_text(json.dumps(result.as_dict(), ensure_ascii=False, indent=2), "utf-8")
+
+
+def main(
+    folder: Annotated[Path, typer.Argument(help="Absolute path of the documents, seen by every node.")],
+    config: Annotated[
+        Path | None, typer.Option(help="Settings file; the defaults are configs/local.yaml.")
+    ] = None,
+    overrides: Annotated[
+        list[str] | None, typer.Option("--set", help="section.key=value, repeatable.")
+    ] = None,
+    as_json: Annotated[Path | None, typer.Option("--json", help="Write the report there too.")] = None,
+) -> None:
+    """Bring a collection up to date with a folder, as a Ray Data job."""
+    try:
+        settings = load_settings(config, tuple(overrides or ()))
+        quietly()
+        ray.init(logging_level=logging.WARNING)
+        result = index(settings, folder)
+    except MragError as error:
+        typer.echo(f"error: {error}", err=True)
+        raise typer.Exit(2) from None
+    show(result, as_json)
+    raise typer.Exit(result.exit_code)
+
+
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+app.command()(main)
+
+if __name__ == "__main__":
+    app()

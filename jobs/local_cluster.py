@@ -1,0 +1,88 @@
+"""A Ray cluster on this machine that nobody else uses: started on free ports, stopped without a trace."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+
+from mrag.errors import MragError
+
+START_TIMEOUT_S = 300.0
+STOP_TIMEOUT_S = 30.0
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Where the head listens: for drivers, and for the Jobs API."""
+
+    address: str
+    dashboard: str
+
+
+def tool(name: str) -> str:
+    """A console script of this interpreter's environment."""
+    return str(Path(sys.executable).with_name(name))
+
+
+def free_port(preferred: int) -> int:
+    """`preferred` where nobody listens there, else any free port."""
+    for port in (preferred, 0):
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(("127.0.0.1", port))
+            return int(probe.getsockname()[1])
+    raise MragError("No port is free on this machine.")
+
+
+@contextlib.contextmanager
+def process(command: list[str], log: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """A child in a session of its own, ended with all that it started when the block is left."""
+    with log.open("wb") as output:
+        child = subprocess.Popen(
+            command, stdout=output, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, start_new_session=True
+        )
+    try:
+        yield child
+    finally:
+        child.terminate()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            child.wait(STOP_TIMEOUT_S)
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(child.pid, signal.SIGKILL)
+        child.wait()
+
+
+@contextlib.contextmanager
+def ray_head(logs: Path) -> Iterator[Cluster]:
+    """Starts a head on loopback and stops it again."""
+    port, dashboard = free_port(6379), free_port(8265)
+    command = [
+        *(tool("ray"), "start", "--head", "--block", "--disable-usage-stats"),
+        *("--node-ip-address=127.0.0.1", f"--port={port}"),
+        *("--dashboard-host=127.0.0.1", f"--dashboard-port={dashboard}"),
+    ]
+    with process(command, logs / "ray.log") as child:
+        wait_for(f"http://127.0.0.1:{dashboard}/api/version", child, logs / "ray.log")
+        yield Cluster(f"127.0.0.1:{port}", f"http://127.0.0.1:{dashboard}")
+
+
+def wait_for(url: str, child: subprocess.Popen[bytes], log: Path) -> None:
+    """Returns when the URL answers; MragError, with the end of the log, when the child dies or time is up."""
+    deadline = time.monotonic() + START_TIMEOUT_S
+    while time.monotonic() < deadline and child.poll() is None:
+        with contextlib.suppress(httpx.HTTPError):
+            if httpx.get(url, timeout=5).status_code < 500:
+                return
+        time.sleep(0.5)
+    tail = "\n".join(log.read_text("utf-8", "replace").splitlines()[-15:])
+    raise MragError(f"{url} did not come up; the end of its log says:\n{tail}")

@@ -1,0 +1,125 @@
+"""`make quickstart`: a folder goes in by `ray job submit`, answers with quotes come out over HTTP."""
+
+from __future__ import annotations
+
+import contextlib
+import shlex
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator
+from importlib.resources import as_file, files
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from jobs.local_cluster import Cluster, free_port, process, ray_head, tool, wait_for
+from jobs.questions import ask, read_questions, show
+from mrag.cli import fetch_models
+from mrag.errors import MragError
+from mrag.settings import Settings, load_settings
+
+ASKED = 3
+SAMPLE = "sample"
+console = Console(highlight=False, soft_wrap=True)
+
+
+def run(settings: Settings, config: str, folder: Path, questions: int, keep: bool) -> int:
+    """The whole walk; the exit code is 1 where fewer than all but one of the asked questions came out right."""
+    logs = Path(tempfile.mkdtemp(prefix="mrag-quickstart-"))
+    console.rule("1  models")
+    fetch_models(settings, console)
+    with ray_head(logs) as cluster:
+        console.rule("2  index")
+        submit(cluster, config, folder, settings)
+        console.rule("3  ask")
+        with service(cluster, config, settings, logs) as url:
+            right = [show(console, ask(url, settings, item), item) for item in read_questions(questions)]
+            if keep:
+                console.print(f"Serving on {url} - stop with Ctrl-C.")
+                wait_for_interrupt()
+    return 0 if sum(right) >= len(right) - 1 else 1
+
+
+def submit(cluster: Cluster, config: str, folder: Path, settings: Settings) -> None:
+    """Indexes the folder through the Ray Jobs API, with the job's own log on this terminal."""
+    entry = [sys.executable, "-m", "jobs.index", str(folder), *options(config, settings)]
+    command = ["ray", "job", "submit", "--address", cluster.dashboard, "--working-dir", ".", "--", *entry]
+    console.print(Text("$ " + shlex.join(command), style="dim"))
+    if subprocess.run([tool("ray"), *command[1:]], stdin=subprocess.DEVNULL, check=False).returncode:
+        raise MragError("The indexing job failed: its log above says why.")
+
+
+@contextlib.contextmanager
+def service(cluster: Cluster, config: str, settings: Settings, logs: Path) -> Iterator[str]:
+    """Starts the Ray Serve application; yields its URL when every stage is ready."""
+    command = [sys.executable, "-m", "serve.run", "--address", cluster.address, *options(config, settings)]
+    console.print(Text("$ " + shlex.join(command), style="dim"))
+    with process(command, logs / "serve.log") as child:
+        url = f"http://{settings.serve.host}:{settings.serve.port}"
+        wait_for(url + "/healthz", child, logs / "serve.log")
+        yield url
+
+
+def options(config: str, settings: Settings) -> list[str]:
+    """What the job and the service must agree on, as their command lines take it."""
+    place = settings.collection
+    return [
+        *("--config", config),
+        *("--set", f"collection.root={place.root}"),
+        *("--set", f"collection.name={place.name}"),
+        *("--set", f"serve.port={settings.serve.port}"),
+    ]
+
+
+def wait_for_interrupt() -> None:
+    """Returns at Ctrl-C or a request to end."""
+    stopped = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stopped.set())
+    stopped.wait()
+
+
+def farewell(docs: Path | None, settings: Settings) -> None:
+    """What to type next."""
+    again = f' DOCS="{docs}"' if docs else ""
+    name = settings.collection.name
+    console.rule("next")
+    console.print(f"keep it running:     make serve{again}")
+    console.print(f'ask, while it runs:  make ask Q="..." COLLECTION={name}')
+    console.print(f'ask without it:      .venv/bin/mrag ask "..." --set collection.name={name}')
+    console.print('your own documents:  make quickstart DOCS="folder"')
+
+
+def main(
+    docs: Annotated[
+        Path | None, typer.Option(help="A folder to index in place of the sample corpus.")
+    ] = None,
+    config: Annotated[str, typer.Option(help="Settings file.")] = "configs/local.yaml",
+    root: Annotated[Path, typer.Option(help="Where collections are kept.")] = Path("collections"),
+    overrides: Annotated[
+        list[str] | None, typer.Option("--set", help="section.key=value, repeatable.")
+    ] = None,
+    keep: Annotated[bool, typer.Option("--keep", help="Serve until Ctrl-C.")] = False,
+) -> None:
+    """Index a folder and answer questions about it, on a Ray of its own on this machine."""
+    name = docs.resolve().name if docs else SAMPLE
+    chosen = (f"collection.root={root.resolve()}", f"collection.name={name}", f"serve.port={free_port(8000)}")
+    try:
+        settings = load_settings(Path(config), (*(overrides or ()), *chosen))
+        with as_file(files("mrag") / "data" / "sample" / "documents") as sample:
+            code = run(settings, config, docs.resolve() if docs else sample, 0 if docs else ASKED, keep)
+    except MragError as error:
+        console.print(Text(f"error: {error}", style="red"))
+        raise typer.Exit(2) from None
+    farewell(docs, settings)
+    raise typer.Exit(code)
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,210 @@
+"""The command line: index, ask and inspect in one process, without a cluster."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+from rich.text import Text
+
+from mrag import __version__
+from mrag.errors import MragError
+from mrag.schema import Answer
+from mrag.settings import Settings, VllmSettings, load_settings, method_names, method_tree
+
+app = typer.Typer(
+    help="Semantic key-value indexing (M-RAG) with select-and-extract answering (SANE).",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+console = Console(highlight=False, soft_wrap=True)
+
+Config = Annotated[
+    Path | None, typer.Option("--config", "-c", help="Settings file (default: one machine, no GPU).")
+]
+Overrides = Annotated[
+    list[str] | None, typer.Option("--set", "-s", help="section.key=value over the file; repeatable.")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
+
+
+def main() -> None:
+    """The console script: every expected error is one line on standard error and exit code 2."""
+    with one_sentence():
+        app()
+
+
+@contextmanager
+def one_sentence() -> Iterator[None]:
+    """Turns an expected error into its sentence and exit code 2."""
+    try:
+        yield
+    except MragError as error:
+        Console(stderr=True, soft_wrap=True).print(Text(f"error: {error}", style="red"))
+        sys.exit(2)
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+@app.command()
+def index(
+    folder: Annotated[Path, typer.Argument(help="Folder whose documents are indexed.")],
+    config: Config = None,
+    overrides: Overrides = None,
+    as_json: AsJson = False,
+) -> None:
+    """Bring a collection up to date with a folder."""
+    from mrag.indexing.run import index_folder
+
+    settings = load_settings(config, tuple(overrides or ()))
+    if not as_json:
+        fetch_models(settings, console)
+    report = asyncio.run(index_folder(settings, folder))
+    print_json(report.as_dict()) if as_json else console.print(report.table())
+    raise typer.Exit(report.exit_code)
+
+
+@app.command()
+def ask(
+    question: Annotated[str, typer.Argument(help="The question.")],
+    config: Config = None,
+    overrides: Overrides = None,
+    as_json: AsJson = False,
+) -> None:
+    """Answer one question from a collection, with its evidence."""
+    settings = load_settings(config, tuple(overrides or ()))
+    if not as_json:
+        fetch_models(settings, console)
+    answer = asyncio.run(answer_locally(settings, question))
+    print_json(asdict(answer)) if as_json else show_answer(answer)
+
+
+async def answer_locally(settings: Settings, text: str) -> Answer:
+    """One question through a pipeline of this process; the engine is given back at the end."""
+    from mrag.models.opening import open_encoder, open_language_model
+    from mrag.query.local import local_pipeline
+    from mrag.query.question import question_for
+
+    question = question_for(settings, text)
+    encoder = open_encoder(settings.encoder)
+    model = await open_language_model(settings.language_model)
+    try:
+        return await local_pipeline(settings, model, encoder).answer(question)
+    finally:
+        await model.close()
+
+
+def show_answer(answer: Answer) -> None:
+    """The answer, its evidence and its sources, for a person."""
+    console.print(Text(answer.text, style="bold"))
+    if answer.evidence:
+        table = Table("verdict", "fact", "quote", "source")
+        for row in answer.evidence.rows:
+            place = f"{row.source.document_id} {list(row.source.units)}" if row.source else "-"
+            table.add_row(row.verdict, "; ".join(filter(None, row.cells.values())), row.quote, Text(place))
+        console.print(table)
+    for source in answer.sources:
+        console.print(Text(f"from {source.document_id}, unit {', '.join(map(str, source.units))}"))
+    for note in answer.notes:
+        console.print(Text(f"note: {note}", style="dim"))
+
+
+@app.command()
+def inspect(config: Config = None, overrides: Overrides = None, as_json: AsJson = False) -> None:
+    """What a collection holds: counts, records by kind, pointers, settings it was built with."""
+    from mrag.collection import Collection
+
+    settings = load_settings(config, tuple(overrides or ()))
+    collection = Collection.open(settings.collection.root, settings.collection.name, legs=())
+    statistics = asdict(collection.statistics)
+    manifest = collection.manifest
+    report = {"collection": manifest.name, "generation": manifest.generation, **statistics}
+    report["built_with"] = dict(manifest.stamp.builder_settings)
+    if as_json:
+        print_json(report)
+    else:
+        console.print(listing(report))
+
+
+def listing(report: dict[str, Any]) -> Table:
+    """Two columns: names, and values with one level of names below them."""
+    table = Table(show_header=False)
+    for name, value in report.items():
+        for below, item in value.items() if isinstance(value, dict) else [("", value)]:
+            table.add_row(f"{name} {below}".strip(), Text(str(item)))
+    return table
+
+
+@app.command()
+def methods(name: Annotated[str | None, typer.Argument(help="One method, to see its YAML.")] = None) -> None:
+    """The shipped methods: builder x retrieval x reader."""
+    for known in [name] if name else method_names():
+        try:
+            console.print(Text(f"{known}: {json.dumps(method_tree(known))}"))
+        except ValueError as error:
+            raise typer.BadParameter(str(error)) from None
+
+
+@app.command()
+def models(
+    fetch: Annotated[list[str] | None, typer.Argument(help="Models to fetch; without any, a list.")] = None,
+) -> None:
+    """The local models that can be fetched, and which of them are here."""
+    from mrag.models.catalogue import CATALOGUE
+    from mrag.models.weights import fetched
+
+    for name in fetch or ():
+        fetch_model(name, console)
+    if not fetch:
+        table = Table("name", "here", "model hub id")
+        for name, model in CATALOGUE.items():
+            table.add_row(name, "yes" if fetched(name) else "no", model.hub)
+        console.print(table)
+
+
+def fetch_models(settings: Settings, to: Console) -> None:
+    """Fetches what the settings need of weights, each with a bar; nothing for what is here already."""
+    names = [settings.encoder.model]
+    for model in (settings.indexing_model, settings.language_model):
+        if isinstance(model, VllmSettings):
+            names.append(model.model)
+    for name in dict.fromkeys(names):
+        fetch_model(name, to)
+
+
+def fetch_model(name: str, to: Console) -> None:
+    """Fetches the weights of one model, with a bar."""
+    from mrag.models.weights import ensure_weights
+
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=to) as bar:
+        task = bar.add_task(name, total=None)
+
+        def show(_: str, done: int, total: int) -> None:
+            bar.update(task, completed=done, total=total)
+
+        folder = ensure_weights(name, show)
+        bar.update(task, visible=False)
+    to.print(Text(f"{name}: {folder}", style="dim"))
+
+
+@app.command()
+def version() -> None:
+    """The version of mrag."""
+    console.print(__version__)
+
+
+def print_json(value: Any) -> None:
+    """One JSON document on standard output."""
+    typer.echo(json.dumps(value, ensure_ascii=False, indent=2, default=str))

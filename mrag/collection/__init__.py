@@ -1,0 +1,44 @@
+"""The access path: immutable segments of records, searched by their keys, published as generations."""
+
+from __future__ import annotations
+
+from mrag.collection.collection import Collection, Statistics
+from mrag.collection.generations import check_stamp, duplicates, known_documents, publish
+from mrag.collection.manifest import (
+    SCHEMA_VERSION,
+    Counts,
+    Manifest,
+    SegmentInfo,
+    ShardInfo,
+    Stamp,
+    list_collections,
+    new_segment_id,
+    read_manifest,
+    shard_folder,
+)
+from mrag.collection.segment import ShardEntry, content_hash, shard_of, write_shard
+from mrag.collection.storage import FileInfo
+
+__all__ = [
+    "SCHEMA_VERSION",
+    "Collection",
+    "Counts",
+    "FileInfo",
+    "Manifest",
+    "SegmentInfo",
+    "ShardEntry",
+    "ShardInfo",
+    "Stamp",
+    "Statistics",
+    "check_stamp",
+    "content_hash",
+    "duplicates",
+    "known_documents",
+    "list_collections",
+    "new_segment_id",
+    "publish",
+    "read_manifest",
+    "shard_folder",
+    "shard_of",
+    "write_shard",
+]

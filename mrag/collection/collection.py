@@ -1,0 +1,201 @@
+"""A collection opened for reading: the access path of M-RAG, one generation of it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from mrag.collection.dense import DenseIndex
+from mrag.collection.manifest import NAME, Counts, Manifest, read_manifest
+from mrag.collection.merging import Search, fill, merge
+from mrag.collection.shard import KeySpace, Shard
+from mrag.collection.sparse import SparseIndex, SparseStatistics
+from mrag.collection.storage import verify as verify_files
+from mrag.errors import CollectionError, InputError, NotFoundError
+from mrag.schema import Document, Hit, Leg, Query, Record, RecordKind, SourceUnit, Stored
+from mrag.settings import DenseSettings, SparseSettings
+
+Verify = Literal["fast", "full"]
+FULL_UP_TO_BYTES = 64 << 20
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """What is live: counts, records by kind, and records by how their pointers lie.
+
+    `pointers` has the keys `single`, `consecutive` and `scattered` (M-RAG's marker granularity).
+    """
+
+    counts: Counts
+    kinds: Mapping[RecordKind, int]
+    pointers: Mapping[str, int]
+
+
+class Collection:
+    """One generation of a collection, immutable; every method may be called from several threads."""
+
+    def __init__(self, manifest: Manifest, shards: Sequence[Shard]) -> None:
+        self.manifest = manifest
+        self._shards = tuple(shards)
+        self._searched = KeySpace(shard for shard in shards if shard.info.counts.keys)
+        self._dense: DenseIndex | None = None
+        self._sparse: SparseIndex | None = None
+
+    @classmethod
+    def open(
+        cls,
+        root: Path,
+        name: str,
+        *,
+        generation: int | None = None,
+        verify: Verify | None = None,
+        encoder_fingerprint: str | None = None,
+        dense: DenseSettings | None = None,
+        legs: tuple[Leg, ...] = ("dense", "sparse"),
+    ) -> Collection:
+        """Opens the generation in force, or an earlier one, for searching by these legs.
+
+        `verify` compares sizes (`fast`) or all bytes (`full`, the default up to 64 MiB) with the manifest.
+        Give the fingerprint of the encoder that will encode the queries. Raises NotFoundError (field
+        `collection` or `generation`), CollectionError for whatever is damaged or does not fit, and
+        SettingsError for a GPU that FAISS can't use.
+        """
+        manifest = _manifest(root, name, generation)
+        if encoder_fingerprint not in (None, manifest.stamp.encoder):
+            raise CollectionError(
+                f"Collection {name!r} is encoded by {manifest.stamp.encoder!r}, not by "
+                f"{encoder_fingerprint!r}: set that encoder, or index the collection anew."
+            )
+        _verify(root, manifest, verify)
+        shards = [Shard(path, info, manifest.dead(part)) for part, info, path in manifest.shard_folders(root)]
+        collection = cls(manifest, shards)
+        if "dense" in legs:
+            collection._open_dense(dense or DenseSettings())
+        if "sparse" in legs:
+            collection._open_sparse()
+        return collection
+
+    def _open_dense(self, settings: DenseSettings) -> None:
+        parts = [shard.dense_part for shard in self._searched]
+        self._dense = DenseIndex(parts, self.manifest.stamp.dimension, settings)
+
+    def _open_sparse(self) -> None:
+        stamp, counts = self.manifest.stamp, self.manifest.counts
+        settings = SparseSettings(language=stamp.analyzer, k1=stamp.k1, b=stamp.b)
+        live = SparseStatistics(counts.worded_keys, counts.words)
+        self._sparse = SparseIndex([shard.sparse_part for shard in self._searched], live, settings)
+
+    # ----------------------------------------------------------------------- searching
+
+    def search(self, query: Query) -> Mapping[Leg, tuple[Hit, ...]]:
+        """Per leg of the query the `depth` best live records, or all there are; best first.
+
+        Ties are in the order of the record ids. The sparse leg has only records with a word of the query.
+        Raises InputError for a leg that is not open (field `legs`) and for a vector that does not fit.
+        """
+        searches = {"dense": self._dense_search, "sparse": self._sparse_search}
+        return {leg: self._best(searches[leg](query), query.depth) for leg in query.legs}
+
+    def _dense_search(self, query: Query) -> Search:
+        index, vector, dimension = self._dense, query.vector, self.manifest.stamp.dimension
+        if index is None:
+            raise _not_open("dense")
+        if vector is None or vector.shape != (dimension,) or not np.isfinite(vector).all():
+            raise InputError(
+                "vector", f"The dense leg needs {dimension} finite numbers as the query's vector."
+            )
+        return partial(index.search, vector)
+
+    def _sparse_search(self, query: Query) -> Search:
+        index = self._sparse
+        if index is None:
+            raise _not_open("sparse")
+        words = index.words(query.text)
+        return partial(index.search, words, index.statistics(words))
+
+    def _best(self, search: Search, depth: int) -> tuple[Hit, ...]:
+        scores, rows = fill(search, self._searched.owners, depth, self._searched.keys)
+        return merge([map(self._searched.hit, scores, rows)], depth)
+
+    # ----------------------------------------------------------------------- fetching
+
+    def fetch(self, record_ids: Sequence[str]) -> tuple[Stored, ...]:
+        """The records asked for, in that order. Raises NotFoundError (field `record_ids`)."""
+        return tuple(self._stored(record_id) for record_id in record_ids)
+
+    def _stored(self, record_id: str) -> Stored:
+        for shard in self._shards:
+            row = shard.find_record(record_id)
+            if row >= 0:
+                return shard.stored(row)
+        raise NotFoundError("record_ids", f"Collection {self.name!r} has no record {record_id!r}.")
+
+    def document(self, document_id: str) -> Document:
+        """One live document. Raises NotFoundError (field `document`)."""
+        shard, row = self._place(document_id)
+        return shard.payload.document(row)
+
+    def units(self, document_id: str) -> tuple[SourceUnit, ...]:
+        """The source units of one live document, in order. Raises NotFoundError (field `document`)."""
+        shard, row = self._place(document_id)
+        return shard.payload.units(row)
+
+    def records(self, document_id: str) -> tuple[Record, ...]:
+        """The records of one live document, as written. Raises NotFoundError (field `document`)."""
+        shard, row = self._place(document_id)
+        return shard.payload.records(row)
+
+    def _place(self, document_id: str) -> tuple[Shard, int]:
+        for shard in self._shards:
+            row = shard.find_document(document_id)
+            if row >= 0:
+                return shard, row
+        raise NotFoundError("document", f"Collection {self.name!r} has no document {document_id!r}.")
+
+    @property
+    def name(self) -> str:
+        """The collection's name below its root."""
+        return self.manifest.name
+
+    @property
+    def statistics(self) -> Statistics:
+        """Counted over the stored records: for people who inspect, not for queries."""
+        kinds: Counter[RecordKind] = Counter()
+        pointers = Counter(single=0, consecutive=0, scattered=0)
+        for shard in self._shards:
+            kinds.update(shard.payload.kinds(shard.live_records))
+            pointers.update(shard.payload.pointers(shard.live_records))
+        return Statistics(self.manifest.counts, dict(kinds), dict(pointers))
+
+    def close(self) -> None:
+        """Gives files and memory back; the collection can't be used afterwards."""
+        if self._sparse is not None:
+            self._sparse.close()
+        self._dense = self._sparse = None
+        self._shards, self._searched = (), KeySpace(())
+
+
+def _manifest(root: Path, name: str, generation: int | None) -> Manifest:
+    manifest = read_manifest(root, name, generation) if NAME.fullmatch(name) else None
+    if manifest is None:
+        raise NotFoundError("collection", f"There is no collection {name!r} in {root}: index one first.")
+    return manifest
+
+
+def _verify(root: Path, manifest: Manifest, how: Verify | None) -> None:
+    size = sum(file.bytes for _, shard, _ in manifest.shard_folders(root) for file in shard.files)
+    full = size <= FULL_UP_TO_BYTES if how is None else how == "full"
+    for _, shard, folder in manifest.shard_folders(root):
+        verify_files(folder, shard.files, full=full)
+
+
+def _not_open(leg: Leg) -> InputError:
+    return InputError(
+        "legs", f"The {leg} leg is not open: name it among the legs when the collection is opened."
+    )

@@ -1,0 +1,125 @@
+"""The dense leg: exact inner products over the vectors of keys. The only door to FAISS."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mrag.collection.ids import Rows
+from mrag.collection.payload import starts
+from mrag.collection.storage import damaged
+from mrag.errors import SettingsError
+from mrag.schema import Vectors
+from mrag.settings import DenseSettings
+
+FILE = "keys.faiss"
+GPU_MAX_HITS = 2048
+
+
+def _faiss() -> Any:
+    import faiss
+
+    return faiss
+
+
+class DenseWriter:
+    """Collects the vectors of a shard; the first ones give the dimension."""
+
+    def __init__(self) -> None:
+        self._index: Any = None
+
+    @property
+    def dimension(self) -> int:
+        """0 before the first vector."""
+        return self._index.d if self._index is not None else 0
+
+    def add(self, vectors: Vectors) -> None:
+        """Appends rows (n, d)."""
+        if self._index is None:
+            self._index = _faiss().IndexFlatIP(vectors.shape[1])
+        self._index.add(np.ascontiguousarray(vectors, np.float32))
+
+    def write(self, folder: Path) -> None:
+        """Writes `keys.faiss`; nothing for a shard without keys."""
+        if self._index is not None:
+            _faiss().write_index(self._index, str(folder / FILE))
+
+
+@dataclass(frozen=True)
+class DensePart:
+    """The folder of one shard that has keys, and which of them live (n,)."""
+
+    folder: Path
+    live: NDArray[np.bool_]
+
+
+class DenseIndex:
+    """Searches the keys of some shards at once; rows count on from one shard to the next.
+
+    One search is the work of one thread and lets others run; any number may search at once.
+    """
+
+    def __init__(self, parts: Sequence[DensePart], dimension: int, settings: DenseSettings) -> None:
+        self._flats = [_Flat(part, dimension, settings.device) for part in parts]
+        self._first = starts([len(part.live) for part in parts])
+
+    def search(self, vector: Vectors, count: int) -> tuple[NDArray[np.float32], Rows]:
+        """Scores and rows of the `count` best keys, best first; fewer only if there are no more.
+
+        On a GPU dead keys may be among them.
+        """
+        query = np.ascontiguousarray(vector, np.float32).reshape(1, -1)
+        found = [flat.search(query, count) for flat in self._flats]
+        scores = np.concatenate([scores for scores, _ in found])
+        rows = np.concatenate([rows + first for (_, rows), first in zip(found, self._first, strict=False)])
+        best = np.argsort(-scores, kind="stable")[:count]
+        return scores[best], rows[best]
+
+
+class _Flat:
+    """One `keys.faiss`, mapped into memory; on a GPU it is copied there."""
+
+    def __init__(self, part: DensePart, dimension: int, device: str) -> None:
+        self._index = _mapped(part.folder / FILE, (len(part.live), dimension))
+        self._bits = np.packbits(part.live, bitorder="little")
+        self._parameters = _faiss().SearchParameters(sel=_faiss().IDSelectorBitmap(self._bits))
+        self._gpu = _on_gpu(self._index) if device == "gpu" else None
+
+    def search(self, query: Vectors, count: int) -> tuple[NDArray[np.float32], Rows]:
+        """As `DenseIndex.search`, for a query (1, d).
+
+        The selector is given even where all keys live: with it FAISS sums each product in the same order
+        wherever a vector stands, so that equal keys score equally. GPU indexes can ignore it.
+        """
+        count = min(count, self._index.ntotal)
+        if self._gpu is not None and count <= GPU_MAX_HITS:
+            scores, rows = self._gpu.search(query, count)
+        else:
+            scores, rows = self._index.search(query, count, params=self._parameters)
+        found = rows[0] >= 0
+        return scores[0][found], rows[0][found]
+
+
+def _mapped(path: Path, shape: tuple[int, int]) -> Any:
+    try:
+        index = _faiss().read_index(str(path), _faiss().IO_FLAG_MMAP_IFC)
+    except RuntimeError as error:
+        raise damaged(path, f"is no readable FAISS index ({' '.join(str(error).split())})") from None
+    if (index.ntotal, index.d) != shape:
+        raise damaged(path, f"has the shape {(index.ntotal, index.d)} instead of {shape}")
+    return index
+
+
+def _on_gpu(index: Any) -> Any:
+    faiss = _faiss()
+    if not hasattr(faiss, "StandardGpuResources") or faiss.get_num_gpus() == 0:
+        raise SettingsError(
+            "dense.device is gpu, but the installed faiss finds no GPU: install faiss-gpu on a machine "
+            "that has one, or set dense.device to cpu."
+        )
+    return faiss.index_cpu_to_gpu(faiss.StandardGpuResources(), 0, index)

@@ -1,0 +1,137 @@
+"""From one generation to the next: what is known, and how a segment becomes part of the collection."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from mrag.collection.manifest import (
+    Counts,
+    Manifest,
+    SegmentInfo,
+    Stamp,
+    collection_folder,
+    read_manifest,
+    write_manifest,
+)
+from mrag.collection.payload import DocumentTable
+from mrag.collection.storage import locked, verify
+from mrag.errors import CollectionError
+
+
+def known_documents(root: Path, name: str) -> Mapping[str, str]:
+    """Content hash of every live document by its id; empty for a collection that does not exist."""
+    known: dict[str, str] = {}
+    manifest = read_manifest(root, name)
+    if manifest is None:
+        return known
+    for segment, _, folder in manifest.shard_folders(root):
+        hashes = DocumentTable(folder).content_hashes()
+        for document in manifest.dead(segment):
+            hashes.pop(document, None)
+        known |= hashes
+    return known
+
+
+def duplicates(root: Path, name: str) -> Mapping[str, str]:
+    """The document that holds the text of each duplicate; empty for a collection that does not exist."""
+    manifest = read_manifest(root, name)
+    return manifest.duplicates if manifest else {}
+
+
+def check_stamp(root: Path, name: str, stamp: Stamp) -> None:
+    """Raises CollectionError where `publish` would refuse the stamp: call it before the expensive work."""
+    manifest = read_manifest(root, name)
+    if manifest is not None:
+        _agree(manifest, stamp)
+
+
+def publish(
+    root: Path,
+    name: str,
+    stamp: Stamp,
+    segment: SegmentInfo | None,
+    replaced: Collection[str] = (),
+    duplicates: Mapping[str, str] | None = None,
+) -> Manifest:
+    """Makes a written segment part of the collection, as its next generation.
+
+    What earlier segments hold of the `replaced` documents, and of those in the segment, is dead from then on.
+    `duplicates` (input to the document that holds its text) join those that are known; one whose document is
+    replaced, or that is in the segment, is forgotten unless it is named. Nothing new makes no generation: the
+    one in force is returned. Publishers wait for each other, and each goes on from the other's generation.
+    Raises CollectionError for another stamp, and for a segment whose files are not all there.
+    """
+    folder = collection_folder(root, name)
+    folder.mkdir(parents=True, exist_ok=True)
+    with locked(folder / ".lock"):
+        current = read_manifest(root, name)
+        before = current or Manifest(name, 0, stamp)
+        _agree(before, stamp)
+        after = _next(root, before, segment, set(replaced), duplicates or {})
+        if current is not None and replace(after, generation=current.generation) == current:
+            return current
+        write_manifest(root, after)
+        return after
+
+
+def _next(
+    root: Path,
+    before: Manifest,
+    segment: SegmentInfo | None,
+    replaced: set[str],
+    duplicates: Mapping[str, str],
+) -> Manifest:
+    if segment is not None and segment.id in {known.id for known in before.segments}:
+        return before
+    number = before.generation + 1
+    added = _added(root, before, segment) if segment is not None else set()
+    gone = replaced | added
+    dead, loss = _deaths(root, before, gone)
+    kept = {copy: first for copy, first in before.duplicates.items() if not {copy, first} & gone}
+    new = (replace(segment, generation=number),) if segment is not None and added else ()
+    return replace(
+        before,
+        generation=number,
+        segments=before.segments + new,
+        tombstones={**before.tombstones, **dict.fromkeys(sorted(dead), number)},
+        duplicates={copy: first for copy, first in {**kept, **duplicates}.items() if copy not in added},
+        counts=sum((part.counts for part in new), before.counts - loss),
+    )
+
+
+def _agree(manifest: Manifest, stamp: Stamp) -> None:
+    differences = manifest.stamp.differences(stamp)
+    if differences:
+        raise CollectionError(
+            f"Collection {manifest.name!r} is built with other settings ({'; '.join(differences)}): "
+            "go back to its settings, or index into a collection of another name."
+        )
+
+
+def _added(root: Path, before: Manifest, segment: SegmentInfo) -> set[str]:
+    """Ids of the documents in a new segment, whose files are there and have the right dimension."""
+    added: set[str] = set()
+    alone = replace(before, segments=(segment,))
+    for _, shard, folder in alone.shard_folders(root):
+        verify(folder, shard.files, full=False)
+        if shard.dimension not in (0, before.stamp.dimension):
+            raise CollectionError(
+                f"{folder} has vectors of {shard.dimension} dimensions and collection {before.name!r} of "
+                f"{before.stamp.dimension}: encode its keys with the collection's encoder."
+            )
+        added.update(DocumentTable(folder).content_hashes())
+    return added
+
+
+def _deaths(root: Path, manifest: Manifest, documents: set[str]) -> tuple[set[str], Counts]:
+    """Which of the documents live in the generation, and how much there is of them."""
+    dead, loss = set[str](), Counts()
+    for segment, _, folder in manifest.shard_folders(root) if documents else ():
+        asked = sorted(documents.difference(manifest.dead(segment)))
+        table = DocumentTable(folder)
+        rows = table.index.find(asked)
+        dead |= {document for document, row in zip(asked, rows, strict=True) if row >= 0}
+        loss += table.counts(rows[rows >= 0])
+    return dead, loss

@@ -1,0 +1,249 @@
+"""What a generation consists of, as values and as JSON: nothing here reads a segment.
+
+On disk: `CURRENT` holds the number of the generation in force and, in a second line, its manifest's checksum;
+`manifests/000007.json` holds the manifest of generation 7.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import uuid
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from mrag.collection.storage import FileInfo, atomic_write, damaged
+from mrag.errors import CollectionError, InputError, NotFoundError
+
+SCHEMA_VERSION = 1
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+CURRENT = re.compile(r"(\d{6,})\n(?:([0-9a-f]{64})\n)?")
+
+
+@dataclass(frozen=True)
+class Stamp:
+    """What a collection is built with, and every append must be built with too.
+
+    `builder` and `encoder` are fingerprints; `builder_settings` (JSON values) says readably what the first
+    stands for. `analyzer` is `SparseSettings.language`.
+    """
+
+    builder: str
+    encoder: str
+    dimension: int
+    analyzer: str
+    k1: float
+    b: float
+    key_text: str
+    builder_settings: Mapping[str, Any] = field(default_factory=dict)
+    schema_version: int = SCHEMA_VERSION
+
+    def differences(self, other: Stamp) -> tuple[str, ...]:
+        """What differs, as `name: ours, not theirs`; of the builder its settings, where those tell."""
+        names = [item.name for item in fields(self) if item.name not in ("builder", "builder_settings")]
+        found = [(name, getattr(self, name), getattr(other, name)) for name in names]
+        if self.builder != other.builder:
+            found += self._settings(other) or [("builder", self.builder, other.builder)]
+        return tuple(f"{name}: {ours!r}, not {theirs!r}" for name, ours, theirs in found if ours != theirs)
+
+    def _settings(self, other: Stamp) -> list[tuple[str, Any, Any]]:
+        ours, theirs = (json.loads(json.dumps(dict(stamp.builder_settings))) for stamp in (self, other))
+        names = sorted(name for name in {*ours, *theirs} if ours.get(name) != theirs.get(name))
+        return [(f"builder.{name}", ours.get(name), theirs.get(name)) for name in names]
+
+
+@dataclass(frozen=True)
+class Counts:
+    """How much there is. `worded_keys` have a word left after analysis; `words` are those of all keys."""
+
+    documents: int = 0
+    units: int = 0
+    records: int = 0
+    keys: int = 0
+    worded_keys: int = 0
+    words: int = 0
+
+    def __add__(self, other: Counts) -> Counts:
+        return Counts(**{name: value + getattr(other, name) for name, value in asdict(self).items()})
+
+    def __sub__(self, other: Counts) -> Counts:
+        return Counts(**{name: value - getattr(other, name) for name, value in asdict(self).items()})
+
+
+@dataclass(frozen=True)
+class ShardInfo:
+    """One shard as it was written, the dead included. `dimension` is 0 for a shard without keys."""
+
+    counts: Counts
+    dimension: int
+    files: tuple[FileInfo, ...]
+
+
+@dataclass(frozen=True)
+class SegmentInfo:
+    """What one run adds. `generation` is the one that it came with: `publish` sets it."""
+
+    id: str
+    shards: tuple[ShardInfo, ...]
+    generation: int = 0
+
+    @property
+    def counts(self) -> Counts:
+        """Of all its shards, the dead included."""
+        return sum((shard.counts for shard in self.shards), Counts())
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """One generation. `counts` are those of the live documents.
+
+    `tombstones` gives for a document the generation before which everything published of it is dead.
+    `duplicates` gives for an input that was not indexed the document that holds its text.
+    """
+
+    name: str
+    generation: int
+    stamp: Stamp
+    segments: tuple[SegmentInfo, ...] = ()
+    tombstones: Mapping[str, int] = field(default_factory=dict)
+    duplicates: Mapping[str, str] = field(default_factory=dict)
+    counts: Counts = Counts()
+
+    def dead(self, segment: SegmentInfo) -> list[str]:
+        """Ids of documents that don't live in this segment, whether it ever held them or not."""
+        return [document for document, end in self.tombstones.items() if segment.generation < end]
+
+    def shard_folders(self, root: Path) -> Iterator[tuple[SegmentInfo, ShardInfo, Path]]:
+        """Every shard with its segment and its folder, in the order of publication."""
+        for segment in self.segments:
+            for number, shard in enumerate(segment.shards):
+                yield segment, shard, shard_folder(root, self.name, segment.id, number)
+
+
+# --------------------------------------------------------------------------- paths
+
+
+def new_segment_id() -> str:
+    """A name for the segment of one run; no two runs get the same."""
+    return uuid.uuid4().hex
+
+
+def collection_folder(root: Path, name: str) -> Path:
+    """The folder of a collection. Raises InputError for a name that can't be one."""
+    if not NAME.fullmatch(name):
+        raise InputError(
+            "collection",
+            f"{name!r} can't be the name of a collection: use up to 64 letters, digits, '_', '.' and '-', "
+            "a letter or a digit first.",
+        )
+    return root / name
+
+
+def shard_folder(root: Path, name: str, segment: str, shard: int) -> Path:
+    """Where a shard of a segment is written to and read from."""
+    return collection_folder(root, name) / "segments" / segment / f"shard-{shard:03d}"
+
+
+def list_collections(root: Path) -> tuple[str, ...]:
+    """Names of the collections below `root` that have a generation in force, sorted."""
+    return tuple(
+        sorted(path.parent.name for path in root.glob("*/CURRENT") if NAME.fullmatch(path.parent.name))
+    )
+
+
+# --------------------------------------------------------------------------- reading
+
+
+def read_manifest(root: Path, name: str, generation: int | None = None) -> Manifest | None:
+    """The manifest in force, or that of an earlier `generation`; None where there is no such collection.
+
+    Raises NotFoundError (field `generation`), and CollectionError for a damaged or unsupported file.
+    """
+    folder = collection_folder(root, name)
+    current = _read_current(folder / "CURRENT")
+    if current is None:
+        return None
+    newest, checksum = current
+    if generation is None or generation == newest:
+        return _read(folder, newest, checksum)
+    if not 0 < generation < newest or not _path(folder, generation).exists():
+        raise NotFoundError(
+            "generation", f"Collection {name!r} has no generation {generation}; the one in force is {newest}."
+        )
+    return _read(folder, generation, None)
+
+
+def _read_current(path: Path) -> tuple[int, str | None] | None:
+    try:
+        text = path.read_bytes().decode("ascii", "replace")
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise damaged(path, f"can't be read ({error.strerror})") from None
+    found = CURRENT.fullmatch(text)
+    if not found:
+        raise damaged(path, "does not name a generation")
+    return int(found[1]), found[2]
+
+
+def _path(folder: Path, generation: int) -> Path:
+    return folder / "manifests" / f"{generation:06d}.json"
+
+
+def _read(folder: Path, generation: int, checksum: str | None) -> Manifest:
+    path = _path(folder, generation)
+    try:
+        tree = json.loads(path.read_bytes())
+    except OSError as error:
+        raise damaged(path, f"can't be read ({error.strerror})") from None
+    except ValueError:
+        raise damaged(path, "is not valid JSON") from None
+    version = tree.get("schema_version") if isinstance(tree, dict) else None
+    if version != SCHEMA_VERSION:
+        raise CollectionError(
+            f"{path} has schema version {version} and this mrag reads {SCHEMA_VERSION}: "
+            "use the mrag that wrote it, or index the collection anew."
+        )
+    if tree.pop("checksum", None) != _checksum(tree) or checksum not in (None, _checksum(tree)):
+        raise damaged(path, "has another checksum than when it was written")
+    return _manifest(tree)
+
+
+def _manifest(tree: Mapping[str, Any]) -> Manifest:
+    """From a tree whose checksum is right, so that its shape is too."""
+    values = {key: value for key, value in tree.items() if key != "schema_version"}
+    stamp, counts = Stamp(**tree["stamp"]), Counts(**tree["counts"])
+    segments = tuple(_segment(segment) for segment in tree["segments"])
+    return Manifest(**{**values, "stamp": stamp, "counts": counts, "segments": segments})
+
+
+def _segment(tree: Mapping[str, Any]) -> SegmentInfo:
+    return SegmentInfo(tree["id"], tuple(_shard(shard) for shard in tree["shards"]), tree["generation"])
+
+
+def _shard(tree: Mapping[str, Any]) -> ShardInfo:
+    files = tuple(FileInfo(**file) for file in tree["files"])
+    return ShardInfo(Counts(**tree["counts"]), tree["dimension"], files)
+
+
+# --------------------------------------------------------------------------- writing
+
+
+def write_manifest(root: Path, manifest: Manifest) -> None:
+    """Puts a generation in force: its manifest first, `CURRENT` last. Call it under the publishers' lock."""
+    folder = collection_folder(root, manifest.name)
+    tree = {"schema_version": SCHEMA_VERSION, **asdict(manifest)}
+    checksum = _checksum(tree)
+    content = json.dumps({**tree, "checksum": checksum}, indent=1, ensure_ascii=True)
+    path = _path(folder, manifest.generation)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    atomic_write(path, content.encode("ascii"))
+    atomic_write(folder / "CURRENT", f"{manifest.generation:06d}\n{checksum}\n".encode("ascii"))
+
+
+def _checksum(tree: Mapping[str, Any]) -> str:
+    canonical = json.dumps(tree, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
+    return hashlib.sha256(canonical.encode("ascii")).hexdigest()

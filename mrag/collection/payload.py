@@ -1,0 +1,322 @@
+"""What a shard returns: documents, units and records as Arrow files, memory-mapped and read row by row.
+
+Documents stand in the order of writing; the units and the records of one document stand together, in its
+order. A unit's text is a slice of its document's: the offsets are kept in characters and in bytes.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from mrag.collection.ids import IdIndex, Rows, stable_hash
+from mrag.collection.manifest import Counts
+from mrag.collection.storage import damaged
+from mrag.schema import Built, Document, DocumentInfo, Heading, Record, RecordKind, SourceUnit
+
+BATCH_CHARACTERS = 1 << 24
+SURROGATES = re.compile("[\ud800-\udfff]")
+
+HEADING = pa.struct(
+    [("start", pa.int64()), ("end", pa.int64()), ("level", pa.int32()), ("text", pa.string())]
+)
+COUNTED = ("units", "records", "keys", "worded_keys", "words")
+SCHEMAS = {
+    "documents": pa.schema(
+        [
+            ("id", pa.string()),
+            ("id_hash", pa.uint64()),
+            ("content_hash", pa.string()),
+            ("title", pa.string()),
+            ("metadata", pa.string()),
+            ("text", pa.large_string()),
+            ("headings", pa.list_(HEADING)),
+            *((name, pa.int64()) for name in COUNTED),
+        ]
+    ),
+    "units": pa.schema(
+        [
+            ("document", pa.string()),
+            ("number", pa.int32()),
+            ("start", pa.int64()),
+            ("end", pa.int64()),
+            ("start_byte", pa.int64()),
+            ("end_byte", pa.int64()),
+            ("section", pa.list_(pa.string())),
+        ]
+    ),
+    "records": pa.schema(
+        [
+            ("id", pa.string()),
+            ("id_hash", pa.uint64()),
+            ("document", pa.string()),
+            ("keys", pa.list_(pa.string())),
+            ("value", pa.string()),
+            ("pointers", pa.list_(pa.int32())),
+            ("kind", pa.string()),
+        ]
+    ),
+}
+
+
+def storable(text: str) -> str:
+    """The text with U+FFFD for each lone surrogate, which UTF-8 does not have; the length stays."""
+    return SURROGATES.sub("\ufffd", text)
+
+
+def byte_offsets(text: str, offsets: Iterable[int]) -> dict[int, int]:
+    """For each offset in characters the one in UTF-8 bytes, in one pass over the text."""
+    found, character, byte = {}, 0, 0
+    for offset in sorted(set(offsets)):
+        byte += len(text[character:offset].encode())
+        character = offset
+        found[offset] = byte
+    return found
+
+
+# --------------------------------------------------------------------------- writing
+
+
+class PayloadWriter:
+    """Writes the three files of a shard, in batches of some megabytes."""
+
+    def __init__(self, folder: Path) -> None:
+        self._files = {
+            name: pa.ipc.new_file(folder / f"{name}.arrow", schema) for name, schema in SCHEMAS.items()
+        }
+        self._rows: dict[str, list[dict[str, Any]]] = {name: [] for name in SCHEMAS}
+        self._characters = 0
+
+    def add(self, built: Built, content_hash: str, counts: Counts) -> None:
+        """One document with all that was built of it; `counts` are its own."""
+        document = _document_row(built.document, content_hash, counts)
+        self._rows["documents"].append(document)
+        self._rows["units"] += _unit_rows(built.units, document["text"])
+        self._rows["records"] += map(_record_row, built.records)
+        self._characters += len(document["text"])
+        self._characters += sum(len(record.value) + sum(map(len, record.keys)) for record in built.records)
+        if self._characters >= BATCH_CHARACTERS:
+            self._flush()
+
+    def close(self) -> None:
+        """Writes what is left and ends the files."""
+        self._flush()
+        for file in self._files.values():
+            file.close()
+
+    def _flush(self) -> None:
+        for name, rows in self._rows.items():
+            if rows:
+                self._files[name].write_batch(pa.RecordBatch.from_pylist(rows, SCHEMAS[name]))
+                rows.clear()
+        self._characters = 0
+
+
+def _document_row(document: Document, content_hash: str, counts: Counts) -> dict[str, Any]:
+    return {
+        "id": document.id,
+        "id_hash": stable_hash(document.id),
+        "content_hash": content_hash,
+        "title": storable(document.title),
+        "metadata": json.dumps(dict(document.metadata)),
+        "text": storable(document.text),
+        "headings": [{**vars(heading), "text": storable(heading.text)} for heading in document.headings],
+        **{name: getattr(counts, name) for name in COUNTED},
+    }
+
+
+def _unit_rows(units: Sequence[SourceUnit], text: str) -> Iterable[dict[str, Any]]:
+    byte = byte_offsets(text, (offset for unit in units for offset in (unit.start, unit.end)))
+    for unit in units:
+        yield {
+            "document": unit.document_id,
+            "number": unit.number,
+            "start": unit.start,
+            "end": unit.end,
+            "start_byte": byte[unit.start],
+            "end_byte": byte[unit.end],
+            "section": [storable(part) for part in unit.section],
+        }
+
+
+def _record_row(record: Record) -> dict[str, Any]:
+    return {
+        "id": record.id,
+        "id_hash": stable_hash(record.id),
+        "document": record.document_id,
+        "keys": [storable(key) for key in record.keys],
+        "value": storable(record.value),
+        "pointers": record.pointers,
+        "kind": record.kind.value,
+    }
+
+
+# --------------------------------------------------------------------------- reading
+
+
+class DocumentTable:
+    """`documents.arrow` alone: who is there, and how much there is of each. Texts are not read."""
+
+    def __init__(self, folder: Path) -> None:
+        self.table = _mapped(folder / "documents.arrow", SCHEMAS["documents"])
+        ids = self.table.column("id")
+        self.index = IdIndex(_numbers(self.table, "id_hash"), lambda row: str(ids[row]))
+
+    def __len__(self) -> int:
+        return int(self.table.num_rows)
+
+    def content_hashes(self) -> dict[str, str]:
+        """Of every document by its id, the dead included."""
+        ids, hashes = (self.table.column(name).to_pylist() for name in ("id", "content_hash"))
+        return dict(zip(ids, hashes, strict=True))
+
+    def counts(self, rows: Rows) -> Counts:
+        """How much the documents of these rows have together."""
+        sums = {name: int(_numbers(self.table, name)[rows].sum()) for name in COUNTED}
+        return Counts(documents=len(rows), **sums)
+
+    def starts(self, name: str) -> Rows:
+        """The first row of each document among units, records or keys, and the end: (n + 1,)."""
+        return starts(_numbers(self.table, name))
+
+
+class Payload:
+    """The three files of a shard. Opening reads hashes and counts, no text; a row costs a few pages."""
+
+    def __init__(self, folder: Path) -> None:
+        self.documents = DocumentTable(folder)
+        self._units = _mapped(folder / "units.arrow", SCHEMAS["units"])
+        self._records = _mapped(folder / "records.arrow", SCHEMAS["records"])
+        self.record_index = IdIndex(_numbers(self._records, "id_hash"), self.record_id)
+        self.first_unit = self.documents.starts("units")
+        self.first_record = self.documents.starts("records")
+        self.first_key = starts(_list_lengths(self._records.column("keys")))
+        self._agree(folder)
+
+    def _agree(self, folder: Path) -> None:
+        for name, table, ends in (
+            ("units", self._units, self.first_unit),
+            ("records", self._records, self.first_record),
+        ):
+            if table.num_rows != ends[-1]:
+                raise damaged(folder / f"{name}.arrow", f"has {table.num_rows} rows instead of {ends[-1]}")
+
+    def record_id(self, row: int) -> str:
+        """The id of one record."""
+        return str(self._records.column("id")[row])
+
+    def record_of(self, keys: Any) -> Any:
+        """The rows of the records that these key rows belong to."""
+        return np.searchsorted(self.first_key, keys, "right") - 1
+
+    def records(self, row: int) -> tuple[Record, ...]:
+        """The records of the document in `row`, as they were written."""
+        return tuple(map(self.record, range(*self.first_record[row : row + 2])))
+
+    def record(self, row: int) -> Record:
+        """One record, as it was written."""
+        values = _row(self._records, row)
+        return Record(
+            id=values["id"],
+            document_id=values["document"],
+            keys=tuple(values["keys"]),
+            value=values["value"],
+            pointers=tuple(values["pointers"]),
+            kind=RecordKind(values["kind"]),
+        )
+
+    def document_of(self, record_row: int) -> int:
+        """The row of the document that a record belongs to."""
+        return int(np.searchsorted(self.first_record, record_row, "right")) - 1
+
+    def info(self, row: int) -> DocumentInfo:
+        """A document without its text."""
+        values = _row(self.documents.table.select(["id", "title", "metadata"]), row)
+        return DocumentInfo(values["id"], values["title"], json.loads(values["metadata"]))
+
+    def document(self, row: int) -> Document:
+        """A document as it was written."""
+        values = _row(self.documents.table.select(["text", "headings"]), row)
+        headings = tuple(Heading(**heading) for heading in values["headings"])
+        info = self.info(row)
+        return Document(info.id, values["text"], info.title, info.metadata, headings)
+
+    def units(self, row: int, numbers: Iterable[int] | None = None) -> tuple[SourceUnit, ...]:
+        """Source units of the document in `row`: all of them, or those of these numbers (from 1)."""
+        first, end = (int(bound) for bound in self.first_unit[row : row + 2])
+        rows = range(first, end) if numbers is None else [first + number - 1 for number in numbers]
+        text = self.documents.table.column("text")[row].as_buffer()
+        return tuple(self._unit(unit, text) for unit in rows)
+
+    def _unit(self, row: int, text: Any) -> SourceUnit:
+        values = _row(self._units, row)
+        start, end = values["start_byte"], values["end_byte"]
+        return SourceUnit(
+            document_id=values["document"],
+            number=values["number"],
+            start=values["start"],
+            end=values["end"],
+            text=text.slice(start, end - start).to_pybytes().decode(),
+            section=tuple(values["section"]),
+        )
+
+    def kinds(self, live: NDArray[np.bool_]) -> dict[RecordKind, int]:
+        """Number of live records of each kind; reads the whole column."""
+        counted = pc.value_counts(self._records.column("kind").filter(pa.array(live))).to_pylist()
+        return {RecordKind(entry["values"]): entry["counts"] for entry in counted}
+
+    def pointers(self, live: NDArray[np.bool_]) -> Mapping[str, int]:
+        """Number of live records that point to one unit, to neighbours, to others; reads the whole column."""
+        column = self._records.column("pointers").filter(pa.array(live))
+        lengths = _list_lengths(column)
+        lists = column.filter(pa.array(lengths > 1))
+        span = _list_element(lists, -1) - _list_element(lists, 0)
+        consecutive = int((span + 1 == _list_lengths(lists)).sum())
+        return {
+            "single": int((lengths == 1).sum()),
+            "consecutive": consecutive,
+            "scattered": len(lists) - consecutive,
+        }
+
+
+def _mapped(path: Path, schema: pa.Schema) -> pa.Table:
+    try:
+        table = pa.ipc.open_file(pa.memory_map(str(path))).read_all()
+    except (pa.ArrowException, OSError) as error:
+        raise damaged(path, f"is no readable Arrow file ({' '.join(str(error).split())})") from None
+    if not table.schema.equals(schema):
+        raise damaged(path, "has other columns than this mrag writes")
+    return table
+
+
+def _row(table: pa.Table, row: int) -> dict[str, Any]:
+    values: list[dict[str, Any]] = table.slice(row, 1).to_pylist()
+    return values[0]
+
+
+def _numbers(table: pa.Table, name: str) -> NDArray[Any]:
+    values: NDArray[Any] = table.column(name).to_numpy()
+    return values
+
+
+def _list_lengths(column: pa.ChunkedArray) -> Rows:
+    lengths: Rows = pc.list_value_length(column).to_numpy().astype(np.int64)
+    return lengths
+
+
+def _list_element(column: pa.ChunkedArray, place: int) -> Rows:
+    values: Rows = np.array([row[place] for row in column.to_pylist()], np.int64)
+    return values
+
+
+def starts(lengths: Sequence[int] | NDArray[Any]) -> Rows:
+    """Where each of some neighbours of these lengths begins, and where the last one ends: (n + 1,)."""
+    return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)

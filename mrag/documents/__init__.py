@@ -1,0 +1,1 @@
+"""Files become documents, documents become source units with exact character offsets."""

@@ -1,0 +1,90 @@
+"""Bytes to clean text: any encoding in, line feeds and valid UTF-8 out."""
+
+from __future__ import annotations
+
+import codecs
+import re
+
+import charset_normalizer
+
+from mrag.errors import DocumentError
+
+HEAD_BYTES = 8192
+
+# UTF-32 comes first: its little-endian mark begins with that of UTF-16.
+_MARKS = (
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF8, "utf-8-sig"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+
+# What files of people are in when they are not in Unicode; of equal guesses the first one is taken.
+_LEGACY = (
+    "cp1252",
+    "cp1250",
+    "cp1251",
+    "koi8_r",
+    "cp1253",
+    "cp1254",
+    "cp1255",
+    "cp1256",
+    "shift_jis",
+    "euc_jp",
+    "gb18030",
+    "big5",
+    "euc_kr",
+)
+_FORBIDDEN = re.compile("[\x00\ud800-\udfff]")
+
+
+class UnsupportedError(DocumentError):
+    """What was found is of no kind that a loader reads."""
+
+
+def marked_encoding(head: bytes) -> str | None:
+    """The Unicode encoding that a byte order mark announces."""
+    return next((name for mark, name in _MARKS if head.startswith(mark)), None)
+
+
+def refuse_binary(head: bytes) -> None:
+    """Raises UnsupportedError for a NUL byte where no byte order mark explains it."""
+    if marked_encoding(head) is None and b"\x00" in head:
+        raise UnsupportedError("The file is binary, not text.")
+
+
+def decode(data: bytes) -> str:
+    """Clean text of a whole file: by its byte order mark, as UTF-8, or by a guess.
+
+    Raises UnsupportedError where nothing fits.
+    """
+    refuse_binary(data[:HEAD_BYTES])
+    marked = marked_encoding(data)
+    try:
+        return clean(data.decode(marked or "utf-8"))
+    except UnicodeDecodeError:
+        if marked:
+            raise UnsupportedError(
+                f"The file is not valid {marked.upper()}, as its first bytes say."
+            ) from None
+        return clean(_guess(data))
+
+
+def _guess(data: bytes) -> str:
+    matches = charset_normalizer.from_bytes(data, cp_isolation=list(_LEGACY))
+    if not matches:
+        raise UnsupportedError("The file is binary, or text in an encoding that could not be told.")
+    best = min(
+        matches, key=lambda match: (round(match.chaos - match.coherence, 1), _preference(match.encoding))
+    )
+    return str(best)
+
+
+def _preference(encoding: str) -> int:
+    return _LEGACY.index(encoding) if encoding in _LEGACY else len(_LEGACY)
+
+
+def clean(text: str) -> str:
+    """Line feeds only; U+FFFD for NUL and lone surrogates, so that all that follows can be UTF-8."""
+    return _FORBIDDEN.sub("\ufffd", text.replace("\r\n", "\n").replace("\r", "\n"))

@@ -1,0 +1,81 @@
+"""What lies in a folder, and the loader that reads each file of it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+from mrag.documents import jsonl, markdown, text
+from mrag.documents.decoding import UnsupportedError, clean
+from mrag.errors import DocumentError, InputError
+from mrag.schema import Document, Outcome, Status
+
+Loader = Callable[[Path, str], Iterator[Document | Outcome]]
+
+LOADERS: Mapping[str, Loader] = {
+    suffix: module.load for module in (text, markdown, jsonl) for suffix in module.SUFFIXES
+}
+
+
+def list_inputs(folder: Path) -> list[Path]:
+    """All files below `folder`, sorted by path; a subfolder that can't be listed stands for its files.
+
+    Hidden files and folders are left out, and links that leave the folder. Raises InputError for a
+    folder that is missing, unreadable or without any file.
+    """
+    if not folder.exists():
+        raise InputError("folder", f"There is no folder {folder}; give the path of one that exists.")
+    if not folder.is_dir():
+        raise InputError("folder", f"{folder} is a file; give the path of the folder that holds it.")
+    inputs = sorted(_walk(folder, folder.resolve()))
+    if inputs == [folder]:
+        raise InputError("folder", f"Can't list the folder {folder}; check its permissions.")
+    if not inputs:
+        raise InputError("folder", f"There is nothing to index in {folder}.")
+    return inputs
+
+
+def _walk(folder: Path, root: Path) -> Iterator[Path]:
+    try:
+        entries = [folder / name for name in os.listdir(folder) if not name.startswith(".")]
+    except OSError:
+        yield folder
+        return
+    for entry in entries:
+        if entry.is_dir() and not entry.is_symlink():
+            yield from _walk(entry, root)
+        elif not entry.is_dir() and _stays_inside(entry, root):
+            yield entry
+
+
+def _stays_inside(entry: Path, root: Path) -> bool:
+    return not entry.is_symlink() or entry.resolve().is_relative_to(root)
+
+
+def read_input(folder: Path, path: Path) -> Iterator[Document | Outcome]:
+    """The documents of one listed file, or what came of it: `unsupported` or `failed`, with the reason.
+
+    A file's document is named by its path relative to `folder`, with forward slashes.
+    """
+    name = clean(path.relative_to(folder).as_posix())
+    try:
+        yield from _loader(path)(path, name)
+    except UnsupportedError as error:
+        yield Outcome(name, Status.UNSUPPORTED, str(error))
+    except DocumentError as error:
+        yield Outcome(name, Status.FAILED, str(error))
+    except OSError as error:
+        yield Outcome(name, Status.FAILED, f"It can't be read: {error.strerror or error}.")
+
+
+def _loader(path: Path) -> Loader:
+    if path.is_dir():
+        raise DocumentError("The folder can't be listed; check its permissions.")
+    if path.suffix.lower() not in LOADERS:
+        raise UnsupportedError(
+            f"Only {', '.join(sorted(LOADERS))} are read; convert the file to one of them."
+        )
+    if path.exists() and not path.is_file():
+        raise UnsupportedError("It is not a regular file.")
+    return LOADERS[path.suffix.lower()]

@@ -1,0 +1,1 @@
+"""Measuring: how good answers and pools are, on questions whose answers are known."""

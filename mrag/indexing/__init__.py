@@ -1,0 +1,1 @@
+"""M-RAG III-B in its order: what is new, tagged units, markers, coverage, and the keys that are searched."""

@@ -1,0 +1,69 @@
+"""The builder seam: one document becomes units, records and coverage. Its siblings only draft records."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from mrag.documents.units import split_units
+from mrag.indexing.coverage import fallback, uncovered
+from mrag.indexing.records import Draft, records_of
+from mrag.models.language_model import LanguageModel
+from mrag.models.tokens import Tokenizer
+from mrag.schema import Built, Coverage, Document, SourceUnit, Usage
+
+
+@dataclass(frozen=True)
+class Drafted:
+    """What a sibling makes of one document; `rejected` counts reply parts that failed validation."""
+
+    drafts: tuple[Draft, ...]
+    usage: Usage = field(default_factory=Usage)
+    rejected: int = 0
+
+
+class Builder(ABC):
+    """Tags, drafts, repairs. `tokenizer` is the encoder's: units are measured in its tokens.
+
+    `parameters` say readably what else the records depend on.
+    """
+
+    name: ClassVar[str]
+    needs_model: ClassVar[bool] = False
+
+    def __init__(self, tokenizer: Tokenizer, max_unit_tokens: int, parameters: Mapping[str, Any]) -> None:
+        self._tokenizer = tokenizer
+        self._max_unit_tokens = max_unit_tokens
+        self.parameters = {"name": self.name, "max_unit_tokens": max_unit_tokens, **parameters}
+
+    @property
+    def fingerprint(self) -> str:
+        """The name and a hash of the parameters: records of equal fingerprints may stand side by side."""
+        canonical = json.dumps(self.parameters, sort_keys=True)
+        return f"{self.name}-{hashlib.sha256(canonical.encode()).hexdigest()[:16]}"
+
+    async def build(self, document: Document, model: LanguageModel | None = None) -> Built:
+        """Everything of one document; after the repair every unit is pointed to by a record.
+
+        Raises ModelError where the model gave no usable reply at all: nothing of it may be published.
+        """
+        units = split_units(document, self._tokenizer, self._max_unit_tokens)
+        drafted = await self._draft(document, units, model)
+        gaps = uncovered(units, drafted.drafts)
+        return Built(
+            document,
+            units,
+            records_of(document, (*drafted.drafts, *map(fallback, gaps))),
+            Coverage(len(units), len(units) - len(gaps), len(gaps)),
+            drafted.usage,
+            drafted.rejected,
+        )
+
+    @abstractmethod
+    async def _draft(
+        self, document: Document, units: Sequence[SourceUnit], model: LanguageModel | None
+    ) -> Drafted: ...

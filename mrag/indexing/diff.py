@@ -1,0 +1,125 @@
+"""What a run has to do: each input against what the collection knows. Pure, on small tuples only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from mrag.collection import content_hash
+from mrag.schema import Document, Outcome, Status
+
+
+class Input(NamedTuple):
+    """One document as it was read. `origin` says where, and is another for every input."""
+
+    id: str
+    hash: str
+    is_empty: bool
+    origin: str
+
+
+@dataclass(frozen=True)
+class Diff:
+    """`to_index` in the order of the inputs; every other input has its outcome in `outcomes`.
+
+    `duplicates` names for an input the document that holds its text. `replaced` are known documents
+    whose old content must go, because they are now empty or duplicates.
+    """
+
+    to_index: tuple[Input, ...]
+    outcomes: tuple[Outcome, ...]
+    duplicates: Mapping[str, str]
+    replaced: tuple[str, ...]
+
+
+def input_of(document: Document, origin: str) -> Input:
+    """What `diff` needs of a document."""
+    return Input(document.id, content_hash(document), not document.text.strip(), origin)
+
+
+def diff(inputs: Iterable[Input], known: Mapping[str, str]) -> Diff:
+    """Sorts the inputs by what has to be done. `known` has the hash of every live document by its id.
+
+    The same text under another id is a duplicate of a document that keeps that text, or else of the
+    first input that brings it. An id that comes a second time fails, unless it is the same document.
+    """
+    firsts: dict[str, Input] = {}
+    again: list[Outcome] = []
+    for item in inputs:
+        first = firsts.setdefault(item.id, item)
+        if first is not item:
+            again.append(_repeated(first, item))
+    decided = _Decisions(firsts, known)
+    for item in firsts.values():
+        decided.decide(item)
+    return Diff(
+        tuple(decided.to_index),
+        (*decided.outcomes, *again),
+        decided.duplicates,
+        tuple(decided.replaced),
+    )
+
+
+def _repeated(first: Input, item: Input) -> Outcome:
+    if first.hash == item.hash:
+        return Outcome(
+            item.id, Status.DUPLICATE, f"The same document stands in {first.origin} and {item.origin}."
+        )
+    detail = f"{first.origin} and {item.origin} both have this id: only the first counts, rename the other."
+    return Outcome(item.id, Status.FAILED, detail)
+
+
+class _Decisions:
+    """The inputs of different ids, decided one by one in their order."""
+
+    def __init__(self, inputs: Mapping[str, Input], known: Mapping[str, str]) -> None:
+        self._known = known
+        self._holders: dict[str, str] = {}
+        for identifier, held in known.items():
+            item = inputs.get(identifier)
+            if item is None or _text(item.hash) == _text(held):
+                self._holders.setdefault(_text(held), identifier)
+        self.to_index: list[Input] = []
+        self.outcomes: list[Outcome] = []
+        self.duplicates: dict[str, str] = {}
+        self.replaced: list[str] = []
+
+    def decide(self, item: Input) -> None:
+        if self._known.get(item.id) == item.hash:
+            self.outcomes.append(Outcome(item.id, Status.UNCHANGED))
+        elif item.is_empty:
+            self._leave_out(item, Outcome(item.id, Status.EMPTY))
+        elif (first := self._holders.setdefault(_text(item.hash), item.id)) != item.id:
+            self.duplicates[item.id] = first
+            self._leave_out(item, Outcome(item.id, Status.DUPLICATE, f"It has the same text as {first}."))
+        else:
+            self.to_index.append(item)
+
+    def _leave_out(self, item: Input, outcome: Outcome) -> None:
+        self.outcomes.append(outcome)
+        if item.id in self._known:
+            self.replaced.append(item.id)
+
+
+def _text(content_hash: str) -> str:
+    """The part of a content hash that two documents of the same text share."""
+    return content_hash.partition("-")[0]
+
+
+def settled(found: Diff, built: Iterable[Outcome]) -> Diff:
+    """The diff after its documents were built: a duplicate of one that failed fails with it."""
+    failed = {outcome.id for outcome in built if outcome.status is Status.FAILED}
+    lost = {copy: first for copy, first in found.duplicates.items() if first in failed}
+    outcomes = (
+        Outcome(outcome.id, Status.FAILED, f"It has the text of {lost[outcome.id]}, which failed.")
+        if outcome.id in lost and outcome.status is Status.DUPLICATE
+        else outcome
+        for outcome in found.outcomes
+    )
+    return Diff(
+        found.to_index,
+        tuple(outcomes),
+        {copy: first for copy, first in found.duplicates.items() if copy not in lost},
+        tuple(identifier for identifier in found.replaced if identifier not in lost),
+    )

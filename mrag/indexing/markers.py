@@ -1,0 +1,100 @@
+"""Marker extraction (eq. 8): the call that turns one window into records, as a value.
+
+The parts of the prompt are those of Table I; its text is `prompts/markers.yaml`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
+from string import Template
+from typing import Any
+
+import yaml
+
+from mrag.indexing.tagging import Window, one_line, tagged
+from mrag.models.language_model import LanguageModel, Message, Request
+
+# What the model commits to comes first: the units, then what they answer, then the answer.
+RECORDS, POINTERS, KEY, VALUE = "records", "units", "key", "value"
+
+_TOKENS_OF_A_KEY = 60
+_TOKENS_OF_A_REPLY = 64
+
+
+class MarkerPrompt:
+    """Requests to one model. `tokens_per_marker` gives the expected marker count (Table IV)."""
+
+    def __init__(self, model: LanguageModel, max_pointers: int, tokens_per_marker: int) -> None:
+        self._model = model
+        self._max_pointers = max_pointers
+        self._tokens_per_marker = tokens_per_marker
+
+    def request(self, window: Window, attempt: int = 0) -> Request:
+        """Attempt 0 is decoded greedily; each later one with another seed and more variety."""
+        tokens = sum(self._model.count_tokens(unit.text) for unit in window.units)
+        count = max(len(window.units), round(tokens / self._tokens_per_marker))
+        return Request(
+            messages=self._messages(window, count),
+            max_tokens=_TOKENS_OF_A_REPLY + _TOKENS_OF_A_KEY * count + 2 * tokens,
+            purpose="markers",
+            schema=reply_schema(window.numbers, count, self._max_pointers),
+            temperature=min(0.3 * attempt, 0.9),
+            seed=attempt,
+        )
+
+    def fits(self, window: Window) -> bool:
+        """Whether prompt and reply fit the model's window together."""
+        request = self.request(window)
+        room = self._model.window_tokens - request.max_tokens
+        return room > 0 and self._model.count_prompt_tokens(request.messages) <= room
+
+    def _messages(self, window: Window, count: int) -> tuple[Message, ...]:
+        values = {
+            "title": one_line(window.title) or "(none)",
+            "paragraphs": tagged(window),
+            "numbers": ", ".join(f"[{number}]" for number in window.numbers),
+            "count": str(count),
+            "max_pointers": str(self._max_pointers),
+        }
+        return tuple(Message(turn["role"], Template(turn["content"]).substitute(values)) for turn in _turns())
+
+
+def reply_schema(numbers: tuple[int, ...], count: int, max_pointers: int) -> Mapping[str, Any]:
+    """The JSON schema of a reply: pointers are bounded, and none leaves the window."""
+    pointers = {
+        "type": "array",
+        "items": {"type": "integer", "enum": list(numbers)},
+        "minItems": 1,
+        "maxItems": min(max_pointers, len(numbers)),
+    }
+    record = {
+        "type": "object",
+        "properties": {POINTERS: pointers, KEY: {"type": "string"}, VALUE: {"type": "string"}},
+        "required": [POINTERS, KEY, VALUE],
+        "additionalProperties": False,
+    }
+    records = {"type": "array", "items": record, "minItems": count, "maxItems": 2 * count + 2}
+    return {
+        "type": "object",
+        "properties": {RECORDS: records},
+        "required": [RECORDS],
+        "additionalProperties": False,
+    }
+
+
+def prompt_identity() -> str:
+    """A hash of the prompt's text, for fingerprints."""
+    return hashlib.sha256(_text().encode()).hexdigest()[:16]
+
+
+@cache
+def _turns() -> tuple[Mapping[str, Any], ...]:
+    return tuple(yaml.safe_load(_text()))
+
+
+@cache
+def _text() -> str:
+    return (files("mrag") / "prompts" / "markers.yaml").read_text("utf-8")

@@ -1,0 +1,87 @@
+"""What a reply to the marker prompt holds: strict JSON first, then whatever can be saved of it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from mrag.indexing.markers import KEY, POINTERS, RECORDS, VALUE
+
+Raw = Mapping[str, Any]
+
+_DECODER = json.JSONDecoder(strict=False)
+_ANY_FIELD = "|".join((POINTERS, KEY, VALUE))
+# A string ends at a quote before a comma, a bracket or the next field, so that quotes inside need no escape.
+_END = rf"""(?=\s*(?:[,}}\]]|["'](?:{_ANY_FIELD})["']\s*:|\Z))"""
+_STRINGS = {
+    name: re.compile(rf"""["']{name}["']\s*:\s*(?P<quote>["'])(?P<text>.*?)(?P=quote){_END}""", re.DOTALL)
+    for name in (KEY, VALUE)
+}
+_POINTERS = re.compile(rf"""["']{POINTERS}["']\s*:\s*(?:\[[^\]{{}}]*\]|["'][^"'{{}}]*["']|\d+)""")
+_BARE_QUOTE = re.compile(r'(?<!\\)"')
+_BAD_ESCAPE = re.compile(r'\\(?!["\\/bfnrtu])')
+
+
+def raw_records(reply: str) -> list[Raw]:
+    """The record objects of a reply in order, unchecked; `{}` for an object that is none.
+
+    A reply that was cut keeps its complete records, broken syntax those whose fields can be told.
+    """
+    try:
+        return list(_records_in(json.loads(reply)))
+    except (ValueError, RecursionError):
+        return list(_salvaged(reply))
+
+
+def _records_in(tree: Any) -> Iterator[Raw]:
+    """Records of any tree: under their list, as a bare list, or alone."""
+    if isinstance(tree, dict) and RECORDS in tree:
+        yield from _records_in(tree[RECORDS])
+    elif isinstance(tree, list):
+        for item in tree:
+            yield from _records_in(item)
+    else:
+        yield tree if isinstance(tree, dict) else {}
+
+
+def _salvaged(reply: str) -> Iterator[Raw]:
+    """Object by object: one that is JSON counts as it is, one that is not by its fields."""
+    at = reply.find("{")
+    while at >= 0:
+        try:
+            tree, end = _DECODER.raw_decode(reply, at)
+            yield from _records_in(tree)
+        except (ValueError, RecursionError):
+            end = _end_of_object(reply, at)
+            fields = _by_fields(reply[at:end])
+            # What opens around other objects, and what was cut, is no record of its own.
+            if len(fields) == 3 or reply[end - 1 : end] == "}":
+                yield fields
+        at = reply.find("{", end)
+
+
+def _end_of_object(reply: str, at: int) -> int:
+    """Where the object at `at` ends, or the next one begins."""
+    following, close = reply.find("{", at + 1), reply.find("}", at + 1)
+    ends = [end for end in (following, close + 1) if end > at]
+    return min(ends, default=len(reply))
+
+
+def _by_fields(broken: str) -> Raw:
+    fields: dict[str, Any] = {}
+    if pointers := _POINTERS.search(broken):
+        fields[POINTERS] = [int(number) for number in re.findall(r"\d{1,9}", pointers[0])]
+    for name, pattern in _STRINGS.items():
+        if string := pattern.search(broken):
+            fields[name] = _unescaped(string["text"])
+    return fields
+
+
+def _unescaped(text: str) -> str:
+    escaped = _BAD_ESCAPE.sub(r"\\\\", _BARE_QUOTE.sub(r"\"", text.replace("\\'", "'")))
+    try:
+        return str(json.loads(f'"{escaped}"', strict=False))
+    except ValueError:
+        return text

@@ -1,0 +1,173 @@
+"""A folder into a collection, in one process."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Protocol
+
+from mrag.collection import SegmentInfo, check_stamp, content_hash, known_documents, publish, read_manifest
+from mrag.documents.loaders import list_inputs
+from mrag.errors import MragError
+from mrag.indexing.builder import Builder
+from mrag.indexing.builders import make_builder
+from mrag.indexing.concurrency import all_of
+from mrag.indexing.diff import Input, diff, input_of, settled
+from mrag.indexing.report import Report, report
+from mrag.indexing.stages import build_one, encode_built, indexed, read_with_origins
+from mrag.indexing.stamp import collection_stamp
+from mrag.indexing.writing import SegmentWriting
+from mrag.models.encoder import Encoder
+from mrag.models.language_model import LanguageModel
+from mrag.models.opening import open_encoder, open_language_model
+from mrag.models.tokens import load_tokenizer
+from mrag.schema import Document, Outcome, Status
+from mrag.settings import Settings
+
+_AT_ONCE_WITHOUT_MODEL = 4
+
+
+class Progress(Protocol):
+    """What wants to know how far a run is."""
+
+    def __call__(self, done: int, total: int, records: int, tokens: int) -> None:
+        """Called after each document that had to be indexed; `tokens` are those of the language model."""
+
+
+async def index_folder(settings: Settings, folder: Path, progress: Progress | None = None) -> Report:
+    """Indexes what is new or changed in `folder`, as one new generation; what is gone from it stays.
+
+    Whatever ends it early leaves the generation before. Raises InputError for the folder,
+    CollectionError where the settings are not those of the collection, ModelError where no model opens.
+    """
+    started = time.monotonic()
+    root, name = settings.collection.root, settings.collection.name
+    paths = list_inputs(folder)
+    inputs, unread = await asyncio.to_thread(_scan, folder, paths)
+    found = diff(inputs, known_documents(root, name))
+    encoder = open_encoder(settings.encoder)
+    builder = make_builder(settings, await asyncio.to_thread(load_tokenizer, settings.encoder.model))
+    stamp = await asyncio.to_thread(collection_stamp, settings, builder, encoder)
+    check_stamp(root, name, stamp)
+    segment, built = None, list[Outcome]()
+    if found.to_index:
+        documents = _Wanted(folder, paths, found.to_index)
+        segment, built = await _Indexing(settings, builder, encoder, documents, progress).run()
+    found = settled(found, built)
+    generation = _generation(root, name)
+    if segment or found.replaced or found.duplicates:
+        generation = publish(root, name, stamp, segment, found.replaced, found.duplicates).generation
+    return report((*unread, *found.outcomes, *built), time.monotonic() - started, generation)
+
+
+def _scan(folder: Path, paths: Sequence[Path]) -> tuple[list[Input], list[Outcome]]:
+    """Every document of the folder in a few words, and the inputs that hold none."""
+    inputs, unread = list[Input](), list[Outcome]()
+    for path in paths:
+        for origin, item in read_with_origins(folder, path):
+            if isinstance(item, Document):
+                inputs.append(input_of(item, origin))
+            else:
+                unread.append(item)
+    return inputs, unread
+
+
+def _generation(root: Path, name: str) -> int:
+    manifest = read_manifest(root, name)
+    return manifest.generation if manifest else 0
+
+
+class _Wanted:
+    """The documents to index, read a second time, so that no more than a few are held at once."""
+
+    def __init__(self, folder: Path, paths: Sequence[Path], inputs: Sequence[Input]) -> None:
+        self.missing = {item.origin: item for item in inputs}
+        self.total = len(inputs)
+        names = {item.origin.rpartition("#")[0] for item in inputs}
+        self._read = self._documents(
+            folder, [path for path in paths if path.relative_to(folder).as_posix() in names]
+        )
+        self._turn = asyncio.Lock()
+
+    async def next(self) -> Document | None:
+        """The next one; None at the end, when `missing` holds those that are not as they were any more."""
+        async with self._turn:
+            return await asyncio.to_thread(next, self._read, None)
+
+    def _documents(self, folder: Path, paths: Sequence[Path]) -> Iterator[Document]:
+        for path in paths:
+            for origin, item in read_with_origins(folder, path):
+                wanted = self.missing.get(origin)
+                if wanted and isinstance(item, Document) and content_hash(item) == wanted.hash:
+                    del self.missing[origin]
+                    yield item
+
+
+class _Indexing:
+    """Builds, encodes and writes documents, several at once in one model."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        builder: Builder,
+        encoder: Encoder,
+        documents: _Wanted,
+        progress: Progress | None,
+    ) -> None:
+        self._settings = settings
+        self._builder = builder
+        self._encoder = encoder
+        self._documents = documents
+        self._progress = progress
+        self._outcomes: list[Outcome] = []
+        self._records = self._tokens = 0
+
+    async def run(self) -> tuple[SegmentInfo | None, list[Outcome]]:
+        """The new segment, None where it would be empty, and the outcome of each document."""
+        async with AsyncExitStack() as stack:
+            model = None
+            if self._builder.needs_model:
+                model = await open_language_model(self._settings.indexing_model)
+                stack.push_async_callback(model.close)
+            writing = await stack.enter_async_context(SegmentWriting(self._settings))
+            await all_of(self._work(model, writing) for _ in range(self._workers()))
+            self._outcomes += [_changed(item) for item in self._documents.missing.values()]
+            written = any(outcome.status is Status.INDEXED for outcome in self._outcomes)
+            return await writing.finish() if written else None, self._outcomes
+
+    def _workers(self) -> int:
+        model = self._settings.indexing_model
+        return model.max_concurrency if self._builder.needs_model else _AT_ONCE_WITHOUT_MODEL
+
+    async def _work(self, model: LanguageModel | None, writing: SegmentWriting) -> None:
+        while document := await self._documents.next():
+            self._note(await self._index(document, model, writing))
+
+    async def _index(
+        self, document: Document, model: LanguageModel | None, writing: SegmentWriting
+    ) -> Outcome:
+        built = await build_one(self._builder, document, model)
+        if isinstance(built, Outcome):
+            return built
+        try:
+            entry = await asyncio.to_thread(
+                encode_built, built, self._encoder, self._settings.extraction.key_text
+            )
+        except MragError as error:
+            return Outcome(document.id, Status.FAILED, str(error), usage=built.usage)
+        await writing.add(entry)
+        return indexed(built)
+
+    def _note(self, outcome: Outcome) -> None:
+        self._outcomes.append(outcome)
+        self._records += outcome.records
+        self._tokens += outcome.usage.tokens
+        if self._progress:
+            self._progress(len(self._outcomes), self._documents.total, self._records, self._tokens)
+
+
+def _changed(item: Input) -> Outcome:
+    return Outcome(item.id, Status.FAILED, f"{item.origin} changed while it was being indexed; run again.")

@@ -1,0 +1,22 @@
+"""What a collection is built with, read off the settings."""
+
+from __future__ import annotations
+
+from mrag.collection import Stamp
+from mrag.indexing.builder import Builder
+from mrag.models.encoder import Encoder
+from mrag.settings import Settings
+
+
+def collection_stamp(settings: Settings, builder: Builder, encoder: Encoder) -> Stamp:
+    """The stamp that every append to the collection must bring. Loads the encoder."""
+    return Stamp(
+        builder=builder.fingerprint,
+        encoder=encoder.fingerprint,
+        dimension=encoder.dimension,
+        analyzer=settings.sparse.language,
+        k1=settings.sparse.k1,
+        b=settings.sparse.b,
+        key_text=settings.extraction.key_text,
+        builder_settings=builder.parameters,
+    )

@@ -1,0 +1,106 @@
+"""A new segment, written while documents are still being built: memory stays flat."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from queue import Empty, Full, Queue
+from types import TracebackType
+
+from mrag.collection import (
+    SegmentInfo,
+    ShardEntry,
+    ShardInfo,
+    new_segment_id,
+    shard_folder,
+    shard_of,
+    write_shard,
+)
+from mrag.settings import Settings
+
+_ENTRIES_AHEAD = 8
+_POLL_S = 0.02
+
+
+class _AbandonedError(Exception):
+    """Ends a writer in the middle, so that it leaves nothing."""
+
+
+class SegmentWriting:
+    """An async context: entries are added in any order; without `finish`, nothing is left behind.
+
+    Each shard is written by a thread, which takes its entries from a queue that bounds what is kept.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self._collection = settings.collection
+        self._id = new_segment_id()
+        shards = range(settings.collection.shards)
+        self._queues: list[Queue[ShardEntry | None]] = [Queue(_ENTRIES_AHEAD) for _ in shards]
+        self._finished = False
+        self._pool = ThreadPoolExecutor(len(shards), thread_name_prefix="shard")
+        self._writers: list[Future[ShardInfo]] = [
+            self._pool.submit(
+                write_shard, self._folder(shard), self._entries(shard), settings.dense, settings.sparse
+            )
+            for shard in shards
+        ]
+
+    async def __aenter__(self) -> SegmentWriting:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if not self._finished:
+            for queue in self._queues:
+                _end_now(queue)
+        await asyncio.to_thread(self._pool.shutdown)
+        if not self._finished:
+            shutil.rmtree(self._folder(0).parent, ignore_errors=True)
+
+    async def add(self, entry: ShardEntry) -> None:
+        """Waits for room in the shard's queue. Raises what ended the shard's writer."""
+        await self._put(shard_of(entry.built.document.id, len(self._queues)), entry)
+
+    async def finish(self) -> SegmentInfo:
+        """Ends every shard; the segment is complete on disk, and not yet published."""
+        self._finished = True
+        for shard in range(len(self._queues)):
+            await self._put(shard, None)
+        infos = [await asyncio.wrap_future(writer) for writer in self._writers]
+        return SegmentInfo(self._id, tuple(infos))
+
+    async def _put(self, shard: int, entry: ShardEntry | None) -> None:
+        while True:
+            if self._writers[shard].done():
+                self._writers[shard].result()
+            try:
+                self._queues[shard].put_nowait(entry)
+                return
+            except Full:
+                await asyncio.sleep(_POLL_S)
+
+    def _entries(self, shard: int) -> Iterator[ShardEntry]:
+        while (entry := self._queues[shard].get()) is not None:
+            yield entry
+        if not self._finished:
+            raise _AbandonedError
+
+    def _folder(self, shard: int) -> Path:
+        return shard_folder(self._collection.root, self._collection.name, self._id, shard)
+
+
+def _end_now(queue: Queue[ShardEntry | None]) -> None:
+    """Puts the end of a queue in place of what still waits in it; its writer is the only other hand."""
+    while True:
+        try:
+            queue.put_nowait(None)
+            return
+        except Full:
+            with suppress(Empty):
+                queue.get_nowait()

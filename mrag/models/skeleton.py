@@ -1,0 +1,135 @@
+"""What every language model does around its engine: window, turn, deadline, empty reply."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from abc import ABC, abstractmethod
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+
+from mrag.errors import EmptyReplyError, EngineDeadError, ModelError, ModelTimeoutError, PromptTooLongError
+from mrag.models.language_model import Completion, Message, Request
+
+
+def final(sentence: str) -> ModelError:
+    """An error that the same request will always meet."""
+    error = ModelError(sentence)
+    error.retryable = False
+    return error
+
+
+class ModelSkeleton(ABC):
+    """The checks of the `LanguageModel` seam, once for all its siblings.
+
+    At most `max_concurrency` requests are in the engine; the others wait their turn. A request's own
+    `timeout_s` counts from the call, the model's default only from its turn, so that a long queue
+    is no failure. One instance belongs to one event loop: open one for each.
+    """
+
+    def __init__(self, window_tokens: int, max_concurrency: int, timeout_s: float) -> None:
+        self._window_tokens = window_tokens
+        self._turns = asyncio.Semaphore(max_concurrency)
+        self._timeout_s = timeout_s
+        self._closed = False
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """The model's identity for fingerprints: name and revision."""
+
+    @property
+    def window_tokens(self) -> int:
+        """The most tokens that prompt and reply may have together."""
+        return self._window_tokens
+
+    async def complete(self, request: Request) -> Completion:
+        """The whole reply to one request."""
+        self._admit(request, request.max_tokens)
+        async with self._turn(request) as deadline, self._until(deadline, request):
+            completion = await self._complete(request)
+        if not completion.text.strip():
+            raise self._empty(request)
+        return completion
+
+    async def stream(self, request: Request) -> AsyncIterator[str]:
+        """The reply in pieces, in order; a caller that stops early closes it, which frees the engine."""
+        self._admit(request, request.max_tokens)
+        blank = True
+        async with self._turn(request) as deadline, contextlib.aclosing(self._pieces(request)) as pieces:
+            while True:
+                # Set anew for each piece: between two of them the caller's own code runs.
+                async with self._until(deadline, request):
+                    piece = await anext(pieces, None)
+                if piece is None:
+                    break
+                blank = blank and not piece.strip()
+                yield piece
+        if blank:
+            raise self._empty(request)
+
+    async def choose(self, request: Request, labels: Sequence[str]) -> Mapping[str, float]:
+        """Log-probability of each label as the next token."""
+        self._admit(request, 1)
+        async with self._turn(request) as deadline, self._until(deadline, request):
+            return await self._choose(request, labels)
+
+    @abstractmethod
+    def count_tokens(self, text: str) -> int:
+        """Tokens of bare `text`, as this model counts them."""
+
+    @abstractmethod
+    def count_prompt_tokens(self, messages: Sequence[Message]) -> int:
+        """Tokens of the rendered chat, the template's own included."""
+
+    async def close(self) -> None:
+        """Gives everything back; the model can't be used afterwards."""
+        self._closed = True
+
+    @abstractmethod
+    async def _complete(self, request: Request) -> Completion: ...
+
+    @abstractmethod
+    def _pieces(self, request: Request) -> AsyncGenerator[str, None]: ...
+
+    @abstractmethod
+    async def _choose(self, request: Request, labels: Sequence[str]) -> Mapping[str, float]: ...
+
+    def _admit(self, request: Request, reply_tokens: int) -> None:
+        if self._closed:
+            raise EngineDeadError(f"The model {self.name} was closed: open it again.")
+        prompt_tokens = self.count_prompt_tokens(request.messages)
+        if prompt_tokens + reply_tokens > self.window_tokens:
+            raise PromptTooLongError(
+                f"The prompt of {request.purpose} has {prompt_tokens} tokens and wants {reply_tokens} more "
+                f"for the reply, but the window of {self.name} is {self.window_tokens}: shorten the prompt."
+            )
+
+    @contextlib.asynccontextmanager
+    async def _turn(self, request: Request) -> AsyncIterator[float]:
+        """Waits for a free place in the engine, then yields the loop's time at which the request ends."""
+        clock = asyncio.get_running_loop().time
+        own = None if request.timeout_s is None else clock() + request.timeout_s
+        async with self._until(own, request):
+            await self._turns.acquire()
+        try:
+            yield clock() + self._timeout_s if own is None else own
+        finally:
+            self._turns.release()
+
+    @contextlib.asynccontextmanager
+    async def _until(self, deadline: float | None, request: Request) -> AsyncIterator[None]:
+        limit = asyncio.timeout_at(deadline)
+        try:
+            async with limit:
+                yield
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            seconds = self._timeout_s if request.timeout_s is None else request.timeout_s
+            raise ModelTimeoutError(
+                f"{self.name} did not answer {request.purpose} within {seconds:g} s: "
+                "raise timeout_s or ask fewer things at once."
+            ) from None
+
+    def _empty(self, request: Request) -> EmptyReplyError:
+        return EmptyReplyError(f"{self.name} answered {request.purpose} with nothing but white space.")

@@ -1,0 +1,228 @@
+"""The language model in this process: vLLM's asynchronous engine, on a GPU or without one."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import json
+import os
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from mrag.errors import EngineDeadError, ModelError
+from mrag.models.chat import ChatTokenizer
+from mrag.models.language_model import Completion, Message, Request
+from mrag.models.skeleton import ModelSkeleton, final
+from mrag.models.watchdog import Watchdog
+from mrag.models.weights import ensure_weights, weights_identity
+from mrag.schema import Usage
+from mrag.settings import VllmSettings
+
+GIB = 1 << 30
+CLOSE_S = 20.0
+WATCH_S = 0.2
+# Set unless the user did: nothing is reported home, warnings go to standard error, and the engine
+# is spawned, since a fork would copy the threads' locks of FAISS, torch or a Java machine.
+ENVIRONMENT = {
+    "VLLM_NO_USAGE_STATS": "1",
+    "DO_NOT_TRACK": "1",
+    "VLLM_LOGGING_LEVEL": "WARNING",
+    "VLLM_LOGGING_STREAM": "ext://sys.stderr",
+    "VLLM_WORKER_MULTIPROC_METHOD": "spawn",
+}
+
+
+class VllmModel(ModelSkeleton):
+    """`LanguageModel` over `AsyncLLM`. It can be asked after `load`, in the event loop that loaded it.
+
+    The engine runs in processes of its own, which `close` ends. Because they are spawned, a script
+    that opens a model needs the usual `if __name__ == "__main__":` guard.
+    """
+
+    def __init__(self, settings: VllmSettings) -> None:
+        super().__init__(settings.window_tokens, settings.max_concurrency, settings.timeout_s)
+        self.settings = settings
+        self._numbers = itertools.count()
+        self._identity = settings.model
+        self._engine: Any = None
+        self._chat: ChatTokenizer | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._watchdog: Watchdog | None = None
+
+    async def load(self) -> None:
+        """Fetches the weights where they are missing and starts the engine. Raises ModelError."""
+        if self._engine is None:
+            self._loop = asyncio.get_running_loop()
+            self._engine = await self._start(await asyncio.to_thread(self.prepare))
+
+    def prepare(self) -> Path:
+        """All but the engine: enough to count tokens and to know the name. Returns the weights' folder."""
+        folder = ensure_weights(self.settings.model)
+        source, _, revision = weights_identity(folder).rpartition("@")
+        self._identity = f"{source}@{revision[:12]}"
+        self._chat = ChatTokenizer(folder)
+        return folder
+
+    async def _start(self, folder: Path) -> Any:
+        """The engine, whose processes are watched from their first moment; none is left if it fails."""
+        self._watchdog = Watchdog()
+        starting = asyncio.create_task(asyncio.to_thread(start_engine, self.settings, folder))
+        try:
+            while not starting.done():
+                await asyncio.wait([starting], timeout=WATCH_S)
+                self._watchdog.watch_children()
+            return starting.result()
+        except BaseException:
+            self._watchdog.bite()
+            raise
+
+    @property
+    def name(self) -> str:
+        """Source and revision of the weights, once they are loaded."""
+        return self._identity
+
+    def count_tokens(self, text: str) -> int:
+        """Tokens of bare `text`; the names of control tokens count as the plain text they are."""
+        return self._chatting().plain.count(text)
+
+    def count_prompt_tokens(self, messages: Sequence[Message]) -> int:
+        """Tokens of the rendered chat, the template's own included."""
+        return len(self._chatting().prompt_ids(messages))
+
+    async def close(self) -> None:
+        """Ends the engine's processes; requests that still run fail with EngineDeadError."""
+        await super().close()
+        engine, self._engine = self._engine, None
+        if engine is None:
+            return
+        if engine.output_handler and not engine.get_num_unfinished_requests():
+            engine.output_handler.cancel()  # An idle handler would log the end of its engine as a failure.
+        await asyncio.to_thread(engine.shutdown, CLOSE_S)
+        if self._watchdog:
+            self._watchdog.dismiss()
+
+    async def _complete(self, request: Request) -> Completion:
+        async with contextlib.aclosing(self._outputs(request, "FINAL_ONLY", **_decoding(request))) as outputs:
+            async for output in outputs:
+                return self._completion(request, output)
+        raise EngineDeadError(f"The engine of {self.name} ended without a reply: open the model again.")
+
+    async def _pieces(self, request: Request) -> AsyncGenerator[str, None]:
+        async with contextlib.aclosing(self._outputs(request, "DELTA", **_decoding(request))) as outputs:
+            async for output in outputs:
+                yield output.outputs[0].text
+
+    async def _choose(self, request: Request, labels: Sequence[str]) -> Mapping[str, float]:
+        tokens = {label: self._token(label) for label in labels}
+        decoding = {"max_tokens": 1, "allowed_token_ids": list(tokens.values()), "logprobs": len(labels)}
+        async with contextlib.aclosing(
+            self._outputs(request, "FINAL_ONLY", temperature=0.0, **decoding)
+        ) as outputs:
+            async for output in outputs:
+                found = output.outputs[0].logprobs[0]
+                return {label: float(found[token].logprob) for label, token in tokens.items()}
+        raise EngineDeadError(f"The engine of {self.name} ended without a reply: open the model again.")
+
+    async def _outputs(self, request: Request, kind: str, **decoding: Any) -> AsyncGenerator[Any, None]:
+        """The engine's outputs of one request; closing this aborts it in the engine."""
+        from vllm import SamplingParams
+        from vllm.sampling_params import RequestOutputKind
+
+        if self._loop is not asyncio.get_running_loop():
+            raise ModelError(f"{self.name} was loaded in another event loop: open one model for each loop.")
+        with self._refusals(request):
+            params = SamplingParams(output_kind=RequestOutputKind[kind], **decoding)
+            prompt = {"type": "token", "prompt_token_ids": self._chatting().prompt_ids(request.messages)}
+            number = f"{request.purpose}-{next(self._numbers)}"
+            async with contextlib.aclosing(self._engine.generate(prompt, params, number)) as outputs:
+                async for output in outputs:
+                    yield output
+
+    @contextlib.contextmanager
+    def _refusals(self, request: Request) -> Iterator[None]:
+        from vllm.exceptions import VLLMClientError
+        from vllm.v1.engine.exceptions import EngineDeadError as Dead
+        from vllm.v1.engine.exceptions import EngineGenerateError
+
+        try:
+            yield
+        except Dead:
+            raise EngineDeadError(f"The engine of {self.name} has stopped: open the model again.") from None
+        except VLLMClientError as error:
+            raise final(f"{self.name} refuses the request of {request.purpose}: {_line(error)}.") from error
+        except (EngineGenerateError, ValueError) as error:
+            reason = _line(error.__cause__ or error)
+            raise ModelError(f"{self.name} failed on {request.purpose}: {reason}.") from error
+
+    def _completion(self, request: Request, output: Any) -> Completion:
+        reply = output.outputs[0]
+        if self._closed:
+            raise EngineDeadError(f"The model {self.name} was closed before it answered {request.purpose}.")
+        if reply.finish_reason not in ("stop", "length"):
+            raise ModelError(f"{self.name} gave up on {request.purpose} ({reply.finish_reason}): ask again.")
+        usage = Usage(1, len(output.prompt_token_ids), len(reply.token_ids))
+        return Completion(reply.text, usage, reply.finish_reason)
+
+    def _token(self, label: str) -> int:
+        ids = self._chatting().plain.ids(label)
+        if len(ids) != 1:
+            raise ModelError(
+                f"The label {label!r} is {len(ids)} tokens of {self.name}: labels must be one token each."
+            )
+        return ids[0]
+
+    def _chatting(self) -> ChatTokenizer:
+        if self._chat is None:
+            raise EngineDeadError(f"The model {self.name} is not loaded: await its load() first.")
+        return self._chat
+
+
+def _decoding(request: Request) -> dict[str, Any]:
+    """The request's limits as fields of vLLM's SamplingParams."""
+    from vllm.sampling_params import StructuredOutputsParams
+
+    decoding: dict[str, Any] = {"max_tokens": request.max_tokens, "temperature": request.temperature}
+    if request.temperature > 0:
+        decoding["seed"] = request.seed
+    if request.schema is not None:
+        decoding["structured_outputs"] = StructuredOutputsParams(json=json.dumps(request.schema))
+    return decoding
+
+
+def _line(error: BaseException) -> str:
+    return " ".join(str(error).split()).rstrip(".")
+
+
+def start_engine(settings: VllmSettings, folder: Path) -> Any:
+    """A running `AsyncLLM` over the weights in `folder`; takes half a minute. Raises ModelError."""
+    for name, value in ENVIRONMENT.items():
+        os.environ.setdefault(name, value)
+    from vllm.engine.arg_utils import AsyncEngineArgs
+    from vllm.platforms import current_platform
+    from vllm.v1.engine.async_llm import AsyncLLM
+
+    arguments = AsyncEngineArgs(
+        model=str(folder),
+        max_model_len=settings.window_tokens,
+        max_num_seqs=settings.max_concurrency,
+        gpu_memory_utilization=settings.memory_fraction,
+        kv_cache_memory_bytes=int(settings.kv_cache_gib * GIB) if current_platform.is_cpu() else None,
+        tensor_parallel_size=settings.tensor_parallel,
+        enforce_eager=settings.enforce_eager,
+        enable_prefix_caching=True,
+        max_logprobs=-1,
+        logprobs_mode="processed_logprobs",
+        # Small models fill a schema's free white space with blanks until max_tokens.
+        structured_outputs_config={"backend": "xgrammar", "disable_any_whitespace": True},
+        seed=0,
+        disable_log_stats=True,
+    )
+    try:
+        return AsyncLLM.from_engine_args(arguments)
+    except (ValueError, RuntimeError, OSError) as error:
+        raise ModelError(
+            f"The engine of {settings.model} did not start ({_line(error)}): lower window_tokens, memory_fraction "
+            "or kv_cache_gib of the language model, or close what else fills the memory."
+        ) from error

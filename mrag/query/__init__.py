@@ -1,0 +1,1 @@
+"""A question's way, in its order: retrieve, fuse, synopsis, select, evidence, verify, generate."""

@@ -1,0 +1,59 @@
+"""SANE Tables 1 and 9 to 11: general schemas that show the extractor what evidence may look like."""
+
+from __future__ import annotations
+
+from importlib.abc import Traversable
+from importlib.resources import files
+from pathlib import Path
+
+import yaml
+from pydantic import Field, ValidationError
+
+from mrag.errors import SettingsError
+from mrag.settings import Strict
+
+GIVEN_COLUMNS = frozenset({"evidence quote", "source", "source date"})
+
+
+class Column(Strict):
+    """One column of a blueprint: what it holds and how it is filled."""
+
+    name: str = Field(min_length=1)
+    definition: str
+    rules: str = ""
+
+
+class Blueprint(Strict):
+    """A schema, the structure that it gives to information, and the questions that it suits."""
+
+    name: str = Field(min_length=1, max_length=40)
+    structure: str
+    use_when: str
+    columns: tuple[Column, ...] = Field(min_length=1)
+
+    @property
+    def cells(self) -> tuple[Column, ...]:
+        """The columns that a row states: quote and source come with every row, the source's date by rule."""
+        return tuple(column for column in self.columns if column.name not in GIVEN_COLUMNS)
+
+
+def load_blueprints(folder: Path | None = None) -> tuple[Blueprint, ...]:
+    """The shipped blueprints and those of `folder`, in the order of their names.
+
+    One of the folder takes the place of a shipped one of the same name. Raises SettingsError.
+    """
+    shipped: Traversable = files("mrag") / "data" / "blueprints"
+    found = {}
+    for place in (shipped, folder):
+        for file in place.iterdir() if place else ():
+            if file.name.endswith(".yaml"):
+                blueprint = _read(file)
+                found[blueprint.name] = blueprint
+    return tuple(found[name] for name in sorted(found))
+
+
+def _read(file: Traversable) -> Blueprint:
+    try:
+        return Blueprint.model_validate(yaml.safe_load(file.read_text("utf-8")))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError, ValidationError) as error:
+        raise SettingsError(f"{file} is no blueprint: {' '.join(str(error).split())}.") from None

@@ -1,0 +1,153 @@
+"""The numbers, dates and names that a text states, in forms that can be compared."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from decimal import Decimal
+
+from mrag.query.words import STOP_WORDS, TOKEN, bare, tokens
+
+Date = tuple[int | None, int | None, int | None]
+
+_MONTHS = (
+    *("january", "february", "march", "april", "may", "june", "july"),
+    *("august", "september", "october", "november", "december"),
+)
+_MONTH = "(?P<month>" + "|".join(f"{month.title()}|{month.title()[:3]}" for month in _MONTHS) + r")\b\.?"
+_DAY = r"(?P<day>\d{1,2})(?:st|nd|rd|th)?(?!\w)"
+_YEAR = r"(?P<year>\d{4})(?!\w)"
+_DATES = tuple(
+    re.compile(pattern)
+    for pattern in (
+        r"(?<![\w-])(?P<year>\d{4})-(?P<month>\d{2})(?:-(?P<day>\d{2}))?(?![\w-])",
+        rf"(?<!\w){_DAY} (?:of )?{_MONTH}(?:,? {_YEAR})?",
+        rf"\b{_MONTH} {_DAY}(?:,? {_YEAR})?",
+        rf"\b{_MONTH},? {_YEAR}",
+    )
+)
+_SPELLED = {
+    word: n
+    for first, step, words in (
+        (0, 1, "zero one two three four five six seven eight nine ten eleven twelve"),
+        (13, 1, "thirteen fourteen fifteen sixteen seventeen eighteen nineteen"),
+        (20, 10, "twenty thirty forty fifty sixty seventy eighty ninety"),
+    )
+    for n, word in zip(range(first, 100, step), words.split(), strict=False)
+}
+del _SPELLED["one"]  # mostly a pronoun
+_SCALES = {"hundred": 100, "thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12}
+_GROUPED = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?")
+_PLAIN = re.compile(r"\d+(?:\.\d+)?")
+_WITH_WORD = re.compile(r"(\d[\d.,]*)-?[a-z]+(?:-[a-z]+)*")
+_STARTS = re.compile(r"(?:^|[.!?:;])\s*[\"'“”‘’(]*$")
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What a text states. A date has None for what it leaves open; names and codes are bare words."""
+
+    dates: frozenset[Date]
+    numbers: frozenset[Decimal]
+    names: frozenset[str]
+
+    @property
+    def quantities(self) -> frozenset[Decimal]:
+        """The numbers, the years and days of the dates among them."""
+        parts = (part for year, _, day in self.dates for part in (year, day) if part is not None)
+        return self.numbers | frozenset(map(Decimal, parts))
+
+
+def facts(text: str, ordinary: frozenset[str] = frozenset()) -> Facts:
+    """Reads dates (ISO or with an English month), numbers (in digits or English words, with a scale
+    word multiplied), and names: words with a capital or mixed with digits, like `VP-09`.
+
+    `ordinary` are words known to be no names, whose capital at the start of a sentence means nothing.
+    """
+    dates, text = _take_dates(" ".join(text.split()))
+    return Facts(frozenset(dates), frozenset(numbers(text)), frozenset(_names(text, ordinary)))
+
+
+def supports(quote: str, claim: str, ordinary: frozenset[str] = frozenset()) -> bool:
+    """Whether every number, date and name of `claim` stands in `quote`, in whatever notation."""
+    claimed, given = facts(claim, ordinary), facts(quote)
+    return (
+        all(any(_within(date, other) for other in given.dates) for date in claimed.dates)
+        and claimed.numbers <= given.quantities
+        and claimed.names <= _mentioned(quote)
+    )
+
+
+def numbers(text: str) -> set[Decimal]:
+    """The numbers of `text`; `5 million` is 5000000, and a year or a day is a number as well."""
+    matches = list(TOKEN.finditer(text))
+    found = set()
+    for i, match in enumerate(matches):
+        value = _value(match[0])
+        if value is None:
+            continue
+        if text[: match.start()].endswith(("-", "−")) and not text[: match.start() - 1][-1:].isalnum():
+            value = -value
+        scale = _SCALES.get(matches[i + 1][0].casefold(), 1) if i + 1 < len(matches) else 1
+        found.add(value * scale)
+    return found
+
+
+def _value(token: str) -> Decimal | None:
+    if mixed := _WITH_WORD.fullmatch(token):
+        return _value(mixed[1].rstrip(".,"))
+    if _GROUPED.fullmatch(token):
+        return Decimal(token.replace(",", ""))
+    if _PLAIN.fullmatch(token):
+        return Decimal(token)
+    parts = [_SPELLED.get(part) for part in token.casefold().split("-")]
+    return Decimal(sum(part or 0 for part in parts)) if None not in parts else None
+
+
+def _take_dates(text: str) -> tuple[list[Date], str]:
+    """The dates, and the text without them."""
+    dates: list[Date] = []
+    for pattern in _DATES:
+        dates += (_date(match) for match in pattern.finditer(text))
+        text = pattern.sub(" ", text)
+    return dates, text
+
+
+def _date(match: re.Match[str]) -> Date:
+    parts = {"day": None, **match.groupdict()}
+    month = str(parts["month"])
+    number = int(month) if month.isdigit() else [name[:3] for name in _MONTHS].index(month[:3].casefold()) + 1
+    return _int(parts["year"]), number, _int(parts["day"])
+
+
+def _int(digits: str | None) -> int | None:
+    return int(digits) if digits else None
+
+
+def _within(claimed: Date, given: Date) -> bool:
+    """Whether the given date says all that the claimed one says."""
+    return all(mine is None or mine == other for mine, other in zip(claimed, given, strict=True))
+
+
+def _names(text: str, ordinary: frozenset[str]) -> set[str]:
+    found = set()
+    for match in TOKEN.finditer(text):
+        word = bare(match[0])
+        if _value(match[0]) is not None or word in STOP_WORDS or word in _SCALES:
+            continue
+        capital = any(c.isupper() for c in match[0])
+        starts = bool(_STARTS.search(text[: match.start()]))
+        if any(c.isdigit() for c in word) or (capital and not (starts and word in ordinary)):
+            found.add(word)
+    return found
+
+
+def _mentioned(quote: str) -> set[str]:
+    """The bare words of a quote, and the parts of its hyphenated ones."""
+    words = {bare(token) for token in tokens(quote)}
+    return words | {part for word in words for part in word.split("-")}
+
+
+def ordinary_words(text: str) -> frozenset[str]:
+    """The words that `text` writes without a capital."""
+    return frozenset(token for token in tokens(text) if token.islower())

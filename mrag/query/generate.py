@@ -1,0 +1,160 @@
+"""The last call: an answer from values (M-RAG), from an evidence table (SANE eq. 10), or from raw units."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from mrag.errors import InputError
+from mrag.models.language_model import LanguageModel, Message, Request
+from mrag.query.assemble import Order, Piece, assemble, raw_units, values
+from mrag.query.facts import facts
+from mrag.query.prompt import one_line, render, room
+from mrag.query.replies import unfenced
+from mrag.schema import Candidate, Context, EvidenceRow, EvidenceTable, Pool, Usage
+from mrag.settings import PlainReader
+
+REPLY_TOKENS = 256
+MARGIN_TOKENS = 8  # text counted alone and text counted inside a chat differ by a token or two
+
+_PREFIX = re.compile(r"^(?:the )?(?:final )?answer(?: is)?:\s*", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Generated:
+    """The answer, the context it was read from (None for a table), and what was noticed."""
+
+    text: str
+    context: Context | None = None
+    usage: Usage = field(default_factory=Usage)
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class FromValues:
+    """To be read: the values of a pool under the reader's budget, or its first k candidates."""
+
+    pool: Pool
+    reader: PlainReader
+
+
+@dataclass(frozen=True)
+class FromTable:
+    """To be read: the rows of a table that are facts."""
+
+    table: EvidenceTable
+
+
+@dataclass(frozen=True)
+class FromUnits:
+    """To be read: the source units of candidates under a budget, where there is no evidence."""
+
+    candidates: tuple[Candidate, ...]
+    budget_tokens: int
+
+
+Reading = FromValues | FromTable | FromUnits
+
+
+class Generator:
+    """Asks the model for the answer. Every method raises ModelError, and InputError (field `question`)."""
+
+    def __init__(self, model: LanguageModel) -> None:
+        self._model = model
+
+    async def generate(self, question: str, reading: Reading, timeout_s: float | None = None) -> Generated:
+        """The answer from whatever there is to read."""
+        match reading:
+            case FromValues(pool, reader):
+                return await self.answer_values(question, pool, reader, timeout_s)
+            case FromTable(table):
+                return await self.answer_table(question, table, timeout_s)
+            case FromUnits(candidates, budget_tokens):
+                return await self.answer_units(question, candidates, budget_tokens, timeout_s)
+
+    async def answer_values(
+        self, question: str, pool: Pool, reader: PlainReader, timeout_s: float | None = None
+    ) -> Generated:
+        """From the values under the budget (eq. 13), or from the raw text of the first k candidates."""
+        if reader.k is None:
+            return await self._read(
+                question, values(pool.candidates), reader.budget_tokens, reader.order, timeout_s
+            )
+        pieces = raw_units(pool.candidates[: reader.k])
+        return await self._read(question, pieces, self._model.window_tokens, reader.order, timeout_s)
+
+    async def answer_units(
+        self,
+        question: str,
+        candidates: Iterable[Candidate],
+        budget_tokens: int,
+        timeout_s: float | None = None,
+    ) -> Generated:
+        """From the source units under the budget, in rank order."""
+        return await self._read(question, raw_units(candidates), budget_tokens, "similarity", timeout_s)
+
+    async def answer_table(
+        self, question: str, table: EvidenceTable, timeout_s: float | None = None
+    ) -> Generated:
+        """From the facts of the table and nothing else; numbers that no row states are noted."""
+        rows = list(table.facts)
+        while room(self._model, messages := _table_prompt(question, rows), REPLY_TOKENS) < 0:
+            if not rows:
+                raise InputError("question", "The question is too long for the model's window: shorten it.")
+            rows.pop()
+        text, usage = await self._ask(messages, timeout_s)
+        notes = _unfounded(text, question, rows)
+        if len(rows) < len(table.facts):
+            notes += (f"{len(table.facts) - len(rows)} evidence rows did not fit the model's window.",)
+        return Generated(text, None, usage, notes)
+
+    async def _read(
+        self,
+        question: str,
+        pieces: Iterable[Piece],
+        budget_tokens: int,
+        order: Order,
+        timeout_s: float | None,
+    ) -> Generated:
+        free = room(self._model, _context_prompt(question, ""), REPLY_TOKENS) - MARGIN_TOKENS
+        if free <= 0:
+            raise InputError("question", "The question is too long for the model's window: shorten it.")
+        context, whole = assemble(pieces, min(budget_tokens, free), self._model.count_tokens, order)
+        text, usage = await self._ask(_context_prompt(question, context.text), timeout_s)
+        notes = []
+        if not whole and free < budget_tokens:
+            notes.append("The model's window took less than the budget.")
+        if context.cut:
+            notes.append("The first text exceeded the budget and was cut.")
+        return Generated(text, context, usage, tuple(notes))
+
+    async def _ask(self, messages: tuple[Message, ...], timeout_s: float | None) -> tuple[str, Usage]:
+        request = Request(messages, REPLY_TOKENS, "answer", timeout_s=timeout_s)
+        completion = await self._model.complete(request)
+        return _PREFIX.sub("", unfenced(completion.text)).strip(), completion.usage
+
+
+def _context_prompt(question: str, context: str) -> tuple[Message, ...]:
+    return render("answer", context=context, question=one_line(question))
+
+
+def _table_prompt(question: str, rows: Iterable[EvidenceRow]) -> tuple[Message, ...]:
+    evidence = "\n".join(f"{n}. {_line(row)}" for n, row in enumerate(rows, 1))
+    return render("answer-table", evidence=evidence, question=one_line(question))
+
+
+def _line(row: EvidenceRow) -> str:
+    cells = "; ".join(f"{column}: {cell}" for column, cell in row.cells.items())
+    title = f" ({row.source.title or row.source.document_id})" if row.source else ""
+    return one_line(f'{cells}; quote: "{row.quote}"{title}')
+
+
+def _unfounded(text: str, question: str, rows: Iterable[EvidenceRow]) -> tuple[str, ...]:
+    """A note on the numbers of an answer that stand neither in a row nor in the question."""
+    given = facts(
+        " . ".join([question, *(f"{' . '.join(row.cells.values())} . {row.quote}" for row in rows)])
+    )
+    missing = sorted(facts(text).quantities - given.quantities)
+    listed = ", ".join(f"{number:f}" for number in missing)
+    return (f"The answer states {listed}, which stands in no evidence row.",) if missing else ()

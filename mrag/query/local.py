@@ -1,0 +1,43 @@
+"""A pipeline in one process, for the command line and for tests."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+from mrag.models.encoder import Encoder, Kind
+from mrag.models.language_model import LanguageModel
+from mrag.query.blueprints import load_blueprints
+from mrag.query.evidence import EvidenceExtractor
+from mrag.query.generate import Generator
+from mrag.query.opened import OpenCollections
+from mrag.query.pipeline import Pipeline
+from mrag.query.retrieve import Encode, Retriever, Searchable
+from mrag.query.select import Selector
+from mrag.schema import Vectors
+from mrag.settings import Settings
+
+
+def local_pipeline(
+    settings: Settings,
+    model: LanguageModel,
+    encoder: Encoder,
+    open_collection: Callable[[str], Searchable] | None = None,
+) -> Pipeline:
+    """All stages as objects of this process, over the collections below the root of the settings."""
+    opener = open_collection or OpenCollections(settings.collection.root, encoder.fingerprint, settings.dense)
+    return Pipeline(
+        Retriever(opener, encoding(encoder)).retrieve,
+        Selector(model).select,
+        EvidenceExtractor(model, load_blueprints()).extract,
+        Generator(model).generate,
+    )
+
+
+def encoding(encoder: Encoder) -> Encode:
+    """The encoder as the retriever calls it: outside of the event loop."""
+
+    async def encode(texts: Sequence[str], kind: Kind) -> Vectors:
+        return await asyncio.to_thread(encoder.encode, texts, kind)
+
+    return encode

@@ -1,0 +1,181 @@
+"""A question from end to end: the stages in order, one deadline, and what holds when a stage does not."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import TypeVar
+
+from mrag.errors import ModelError, ModelTimeoutError
+from mrag.query.assemble import merged
+from mrag.query.evidence import Extraction
+from mrag.query.generate import FromTable, FromUnits, FromValues, Generated, Reading
+from mrag.query.question import Question
+from mrag.query.select import Selection
+from mrag.schema import (
+    Answer,
+    Candidate,
+    EvidenceTable,
+    Pool,
+    StageTrace,
+    Usage,
+)
+from mrag.settings import PlainReader, SaneReader
+
+MIN_POOL = 20
+TOKENS_PER_VALUE = 8  # fewer than a value has, so that a pool outlasts its budget
+
+
+# The stages, as the methods `retrieve`, `select`, `extract` and `generate` of the core objects: the
+# last argument of all but the first is what is left of the question's time, in seconds.
+Retrieve = Callable[[Question, int], Awaitable[Pool]]
+Select = Callable[[str, Pool, int, float | None], Awaitable[Selection]]
+Extract = Callable[[str, Sequence[Candidate], float | None], Awaitable[Extraction]]
+Generate = Callable[[str, Reading, float | None], Awaitable[Generated]]
+
+T = TypeVar("T", Pool, Selection, Extraction, Generated)
+_Work = Callable[[float | None], Awaitable[T]]
+
+
+class Pipeline:
+    """Composes the stages, which may be methods of local objects or calls to other processes.
+
+    A stage says that it is down by raising ModelError; one that is None is missing. Without selection the
+    retrieval order holds, without extraction the source units are read, without generation the answer has
+    no text but its evidence; each is noted. Without retrieval there is no answer.
+    """
+
+    def __init__(
+        self, retrieve: Retrieve, select: Select | None, extract: Extract | None, generate: Generate | None
+    ) -> None:
+        self._retrieve = retrieve
+        self._select = select
+        self._extract = extract
+        self._generate = generate
+
+    async def retrieve(self, question: Question, w: int) -> Pool:
+        """The pool alone, under the question's deadline."""
+        return await _Run(question).stage("retrieve", lambda _: self._retrieve(question, w))
+
+    async def answer(self, question: Question) -> Answer:
+        """The answer with its sources, evidence and trace.
+
+        Raises whatever retrieval raises, ModelTimeoutError where the deadline passes before a pool is
+        there, and InputError for a question beyond the model's window.
+        """
+        run = _Run(question)
+        pool = await run.stage("retrieve", lambda _: self._retrieve(question, pool_size(question.reader)))
+        table: EvidenceTable | None = None
+        generated = Generated("")
+        if not pool.candidates:
+            run.note("The collection holds nothing that matches the question.")
+        elif isinstance(question.reader, PlainReader):
+            generated = await self._written(run, FromValues(pool, question.reader))
+        else:
+            selection = await self._selected(run, pool, question.reader)
+            table = await self._extracted(run, selection)
+            generated = await self._written(run, _reading(run, table, selection, question.reader))
+        return run.end(pool, table, generated)
+
+    async def _selected(self, run: _Run, pool: Pool, reader: SaneReader) -> Selection:
+        work: _Work[Selection] | None = None
+        if select := self._select:
+            work = partial(select, run.question.text, pool, reader.k)
+        selection = await run.attempt("select", work, "the retrieval order is kept")
+        return selection or Selection(pool.candidates[: reader.k])
+
+    async def _extracted(self, run: _Run, selection: Selection) -> EvidenceTable | None:
+        work: _Work[Extraction] | None = None
+        if extract := self._extract:
+            work = partial(extract, run.question.text, selection.candidates)
+        extraction = await run.attempt("extract", work, "there is no evidence table")
+        return extraction.table if extraction else None
+
+    async def _written(self, run: _Run, reading: Reading) -> Generated:
+        work: _Work[Generated] | None = None
+        if generate := self._generate:
+            work = partial(generate, run.question.text, reading)
+        return await run.attempt("generate", work, "the answer has no text") or Generated("")
+
+
+def pool_size(reader: PlainReader | SaneReader) -> int:
+    """How many candidates a reader needs: w, or k, or more than its budget can hold."""
+    if isinstance(reader, SaneReader):
+        return reader.w
+    return reader.k or max(MIN_POOL, reader.budget_tokens // TOKENS_PER_VALUE)
+
+
+def _reading(run: _Run, table: EvidenceTable | None, selection: Selection, reader: SaneReader) -> Reading:
+    if table and table.facts:
+        return FromTable(table)
+    run.note("No evidence row is verified; the answer reads the source units.")
+    return FromUnits(selection.candidates, reader.budget_tokens)
+
+
+class _Run:
+    """One question under way: its deadline, and what is to be told about it."""
+
+    def __init__(self, question: Question) -> None:
+        self.question = question
+        self._clock = asyncio.get_running_loop().time
+        self._deadline = None if question.timeout_s is None else self._clock() + question.timeout_s
+        self._trace: list[StageTrace] = []
+        self._notes: list[str] = []
+
+    def note(self, sentence: str) -> None:
+        """Tells something that belongs to no single stage."""
+        self._notes.append(sentence)
+
+    async def attempt(self, name: str, work: _Work[T] | None, instead: str) -> T | None:
+        """The stage's result, or None where it is missing or down, and a note of what holds `instead`."""
+        if work is None:
+            self.note(f"There is no {name} stage: {instead}.")
+            return None
+        started = self._clock()
+        try:
+            return await self.stage(name, work)
+        except ModelError as error:
+            self._record(
+                name, started, Usage(), (f"Stage {name} failed ({str(error).rstrip('.')}): {instead}.",)
+            )
+            return None
+
+    async def stage(self, name: str, work: _Work[T]) -> T:
+        """Runs one stage within what is left of the deadline, which it is told.
+
+        A cancellation from outside goes through: `asyncio.timeout_at` turns only its own into TimeoutError.
+        """
+        started = self._clock()
+        left = None if self._deadline is None else self._deadline - started
+        late = f"the {self.question.timeout_s} s of the question were over at stage {name}: raise timeout_s."
+        if left is not None and left <= 0:
+            raise ModelTimeoutError(late)
+        try:
+            async with asyncio.timeout_at(self._deadline):
+                result = await work(left)
+        except TimeoutError:
+            raise ModelTimeoutError(late) from None
+        usage = Usage() if isinstance(result, Pool) else result.usage
+        self._record(name, started, usage, result.notes)
+        return result
+
+    def end(self, pool: Pool, table: EvidenceTable | None, generated: Generated) -> Answer:
+        """The answer; its sources are those of the facts, or of the context where that was read."""
+        context = generated.context
+        facts = table.facts if table and not context else ()
+        sources = merged(row.source for row in facts if row.source)
+        return Answer(
+            self.question.text,
+            generated.text,
+            context.sources if context else sources,
+            table,
+            context,
+            pool.generation,
+            tuple(self._trace),
+            tuple(dict.fromkeys(self._notes)),
+        )
+
+    def _record(self, name: str, started: float, usage: Usage, notes: tuple[str, ...]) -> None:
+        self._trace.append(StageTrace(name, self._clock() - started, usage, notes))
+        self._notes += notes

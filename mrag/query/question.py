@@ -1,0 +1,111 @@
+"""A question as it travels: text, collection, and how its pool is found and read."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from mrag.errors import InputError
+from mrag.settings import KeysRetrieval, PlainReader, ReaderSettings, SaneReader, Settings
+
+_READER: TypeAdapter[PlainReader | SaneReader] = TypeAdapter(ReaderSettings)
+_RETRIEVAL = TypeAdapter(KeysRetrieval)
+_KEPT_CONTROLS = "\t\n\r"
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+@dataclass(frozen=True)
+class Question:
+    """One question to one collection; `timeout_s` is for all of its stages together."""
+
+    text: str
+    collection: str
+    retrieval: KeysRetrieval = field(default_factory=KeysRetrieval)
+    reader: PlainReader | SaneReader = field(default_factory=SaneReader)
+    timeout_s: float | None = None
+
+
+def checked_question(
+    text: str,
+    collection: str,
+    retrieval: Mapping[str, Any] | KeysRetrieval | None = None,
+    reader: Mapping[str, Any] | PlainReader | SaneReader | None = None,
+    timeout_s: float | None = None,
+) -> Question:
+    """A question from what a caller sent; mappings are read like the `method` section of the settings.
+
+    Control characters and lone surrogates are taken out of the text. Raises InputError, which names
+    the argument at fault: `question`, `collection`, `timeout_s`, or an option such as `budget_tokens`.
+    """
+    if not collection:
+        raise InputError("collection", "Name the collection that the question is for.")
+    if timeout_s is not None and not timeout_s > 0:
+        raise InputError("timeout_s", "timeout_s must be greater than 0.")
+    return Question(
+        clean(text),
+        collection,
+        _options(_RETRIEVAL, retrieval or {}, "retrieval"),
+        _options(_READER, reader or {"name": "sane"}, "reader"),
+        timeout_s,
+    )
+
+
+def clean(text: str) -> str:
+    """The question without what no model or index can read; InputError when nothing is left."""
+    text = _SURROGATE.sub("", text)
+    text = "".join(c for c in text if c in _KEPT_CONTROLS or unicodedata.category(c) != "Cc").strip(
+        "\ufeff \t\r\n"
+    )
+    if not any(c.isalnum() for c in text):
+        raise InputError("question", "The question is empty: write at least one word.")
+    return text
+
+
+def _options(adapter: TypeAdapter[Any], given: Any, section: str) -> Any:
+    """Options as settings. A settings object is checked anew: `model_copy` does not."""
+    tree = dict(given) if isinstance(given, Mapping) else given.model_dump()
+    try:
+        return adapter.validate_python(tree)
+    except ValidationError as error:
+        fault = error.errors()[0]
+        message = str(fault["msg"]).removeprefix("Value error, ").rstrip(".")
+        name = _option(fault, message, section)
+        if fault["type"] == "extra_forbidden":
+            raise InputError(name, f"{name} is not an option of this {section}.") from None
+        raise InputError(name, f"{name}: {message[:1].lower()}{message[1:]}.") from None
+
+
+def _option(fault: Mapping[str, Any], message: str, section: str) -> str:
+    """The option at fault; a rule between two options names the first of them in its message."""
+    fields = {*KeysRetrieval.model_fields, *PlainReader.model_fields, *SaneReader.model_fields}
+    places = [str(part) for part in fault["loc"]]
+    if fault["type"] == "extra_forbidden":
+        return places[-1]
+    named = [part for part in places if part in fields] or [message.split(" ")[0]]
+    return named[-1] if named[-1] in fields else section
+
+
+def question_for(settings: Settings, text: str, **options: Any) -> Question:
+    """A question as the settings would ask it, with the options that a caller gave laid over them.
+
+    Options are `collection`, `timeout_s`, the names `retrieval` and `reader`, and any of the reader's own
+    (`budget_tokens`, `w`, `k`); None counts as not given. Raises InputError as `checked_question` does.
+    """
+    given = {name: value for name, value in options.items() if value is not None}
+    collection = given.pop("collection", settings.collection.name)
+    timeout_s = given.pop("timeout_s", None)
+    retrieval = {**settings.method.retrieval.model_dump(), **_named(given, "retrieval")}
+    configured = settings.method.reader
+    reader = {**_named(given, "reader"), **given}
+    if reader.get("name", configured.name) == configured.name:
+        reader = {**configured.model_dump(), **reader}
+    return checked_question(text, collection, retrieval, reader, timeout_s)
+
+
+def _named(given: dict[str, Any], part: str) -> dict[str, Any]:
+    return {"name": given.pop(part)} if part in given else {}

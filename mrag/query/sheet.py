@@ -1,0 +1,85 @@
+"""What the extractor is shown: source units, or their sentences, under labels that no document can forge."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from string import ascii_uppercase
+
+from mrag.documents.sentences import sentence_spans
+from mrag.query.prompt import indented, one_line
+from mrag.query.verify import Cited
+from mrag.schema import Candidate
+
+
+@dataclass(frozen=True)
+class Passage:
+    """A labelled text: a whole unit, or one sentence of it."""
+
+    text: str
+    place: Cited
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """`text` as it stands in the prompt, and what each of its labels means."""
+
+    text: str
+    passages: Mapping[str, Passage]
+
+
+def cite(candidates: Iterable[Candidate]) -> list[Cited]:
+    """The units of the candidates in rank order, one that several share only once."""
+    units: dict[tuple[str, int], Cited] = {}
+    for candidate in candidates:
+        for unit in candidate.units:
+            units.setdefault((unit.document_id, unit.number), Cited(unit, candidate.document))
+    return list(units.values())
+
+
+def lay_out(ranked: Sequence[Cited], by_sentence: bool) -> Sheet:
+    """The sheet of units given in rank order: documents by their best unit, each in its own order.
+
+    Whatever comes from a document stands behind a label or a heading, on lines that begin with neither.
+    """
+    documents = list(dict.fromkeys(place.document.id for place in ranked))
+    ordered = sorted(ranked, key=lambda place: (documents.index(place.document.id), place.unit.number))
+    prefix = free_prefix(place.unit.text + _heading(place) for place in ordered)
+    lines: list[str] = []
+    passages: dict[str, Passage] = {}
+    heading = ""
+    for place in ordered:
+        if heading != (heading := _heading(place)):
+            lines.append(heading)
+        for text in _passages(place.unit.text, by_sentence):
+            label = f"{prefix}{len(passages) + 1}"
+            passages[label] = Passage(text, place)
+            lines.append(f"[{label}] {indented(text)}")
+    return Sheet("\n".join(lines), passages)
+
+
+def free_prefix(texts: Iterable[str]) -> str:
+    """A letter (or two) with which no label of the texts begins: they can't speak of each other's."""
+    taken: set[str] = set(re.findall(r"\b([A-Z]{1,2})\d", " ".join(texts)))
+    letters: list[str] = ["S", *ascii_uppercase, *(a + b for a in ascii_uppercase for b in ascii_uppercase)]
+    return next(prefix for prefix in letters if prefix not in taken)
+
+
+def _passages(text: str, by_sentence: bool) -> Iterator[str]:
+    if not by_sentence:
+        yield text
+        return
+    for start, end in sentence_spans(text):
+        yield text[start:end]
+
+
+def _heading(place: Cited) -> str:
+    document = place.document
+    title = " > ".join(dict.fromkeys((document.title or document.id, *place.unit.section)))
+    dates = [
+        f"{name}: {value}"
+        for name, value in document.metadata.items()
+        if isinstance(value, str | int | float)
+    ]
+    return "From: " + one_line("; ".join([title, *dates]))

@@ -1,0 +1,142 @@
+"""Promise 6, without a model: an evidence row holds only if its quote stands in the unit it names."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from mrag.query.facts import ordinary_words, supports
+from mrag.query.words import TOKEN, tokens
+from mrag.schema import DocumentInfo, EvidenceRow, Source, SourceUnit, Verdict
+
+SUBJECT_COLUMNS = frozenset({"entity", "dimension", "source date"})
+ORDER_COLUMNS = frozenset({"position", "date precision"})
+MIN_WORDS = 3
+
+_ELISION = re.compile(r"\s*[\[(]?\s*(?:\.{3,}|…)\s*[\])]?\s*")
+_SINGLE = "'‘’‚‛`´"
+_DOUBLE = '"“”„‟«»'
+
+
+@dataclass(frozen=True)
+class Cited:
+    """A source unit that the model was shown, with its document."""
+
+    unit: SourceUnit
+    document: DocumentInfo
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A row as the model wrote it: `unit` is the one it names, None where there is no such unit."""
+
+    cells: Mapping[str, str]
+    quote: str
+    unit: Cited | None
+
+
+def verify(draft: Draft, shown: Sequence[Cited]) -> EvidenceRow:
+    """The row with its verdict; of a verified one, quote and source are the unit's own.
+
+    A quote that stands in another unit of the same document is given to that unit. Numbers, dates and
+    names of every cell must stand in the quote; those that say what the row is about (the entity, the
+    dimension, the date of the source) may stand in unit, section, title or metadata as well.
+    """
+    for place in _places(draft.unit, shown):
+        quote = quoted(draft.quote, place.unit.text)
+        if quote and _supported(draft.cells, quote, place):
+            source = Source(place.document.id, place.document.title, (place.unit.number,))
+            return EvidenceRow(draft.cells, quote, Verdict.VERIFIED, source)
+    return EvidenceRow(draft.cells, draft.quote, Verdict.UNVERIFIED)
+
+
+def _places(named: Cited | None, shown: Sequence[Cited]) -> Iterator[Cited]:
+    if named is None:
+        return
+    yield named
+    yield from (other for other in shown if other.document.id == named.document.id and other != named)
+
+
+def _supported(cells: Mapping[str, str], quote: str, place: Cited) -> bool:
+    ordinary = ordinary_words(place.unit.text)
+    document = place.document
+    around = [
+        quote,
+        place.unit.text,
+        *place.unit.section,
+        document.title,
+        *map(str, document.metadata.values()),
+    ]
+    subject = " ".join(cells.get(column, "") for column in cells if column in SUBJECT_COLUMNS)
+    claims = dict(cells)
+    # A scale belongs to its number: "5" in "million" is not the 5 of a quote.
+    unit = claims.pop("unit", "")
+    if "value" in claims and unit.casefold() in ("thousand", "million", "billion", "trillion"):
+        claims["value"] += f" {unit}"
+    return supports(". ".join(around), subject, ordinary) and all(
+        supports(quote, claim, ordinary)
+        for column, claim in claims.items()
+        if column not in SUBJECT_COLUMNS | ORDER_COLUMNS
+    )
+
+
+def quoted(quote: str, text: str) -> str | None:
+    """The words of `text` that `quote` gives, as `text` has them; None where it does not give them.
+
+    White space and the kind of quotation marks may differ. An elision may stand between fragments of
+    at least `MIN_WORDS` words that follow each other in `text`. No word or number may be cut.
+    """
+    for fragments in _readings(quote):
+        if spans := _spans(fragments, text):
+            return " … ".join(text[start:end] for start, end in spans)
+    return None
+
+
+def _readings(quote: str) -> Iterator[list[str]]:
+    """The quote as it is, without marks around it, and split at its elisions."""
+    whole = quote.strip()
+    inner = whole.strip(_SINGLE + _DOUBLE).strip()
+    for reading in dict.fromkeys((whole, inner)):
+        if len(tokens(reading)) >= MIN_WORDS or any(c.isdigit() for c in reading):
+            yield [reading]
+    fragments = [fragment for fragment in _ELISION.split(inner) if fragment]
+    if fragments != [inner] and all(len(tokens(fragment)) >= MIN_WORDS for fragment in fragments):
+        yield fragments
+
+
+def _spans(fragments: Sequence[str], text: str) -> list[tuple[int, int]] | None:
+    """Where the fragments stand in `text`, one after the other."""
+    inside = {i for match in TOKEN.finditer(text) for i in range(match.start() + 1, match.end())}
+    spans: list[tuple[int, int]] = []
+    after = 0
+    for fragment in fragments:
+        pattern = re.compile(_pattern(fragment))
+        while (match := pattern.search(text, after)) and not _whole(match.span(), text, inside):
+            after = match.start() + 1
+        if match is None:
+            return None
+        spans.append(match.span())
+        after = match.end()
+    return spans
+
+
+def _whole(span: tuple[int, int], text: str, inside: set[int]) -> bool:
+    """Whether a span cuts neither a word or number nor the sign before a number."""
+    start, end = span
+    signed = text[start].isdigit() and text[:start].endswith(("-", "−", "–"))
+    return start not in inside and end not in inside and not signed
+
+
+def _pattern(fragment: str) -> str:
+    """A regular expression for the fragment's characters under any white space and quotation marks."""
+    words = re.sub(r"<\s+", "<", fragment).split()
+    return r"\s+".join("".join(map(_character, word)) for word in words)
+
+
+def _character(c: str) -> str:
+    for marks in (_SINGLE, _DOUBLE):
+        if c in marks:
+            return f"[{re.escape(marks)}]"
+    # Prompts show `<x` as `< x` (see `prompt.inert`), and a model may copy either.
+    return r"<\s*" if c == "<" else re.escape(c)

@@ -1,0 +1,70 @@
+"""The graph on one screen: `serve run serve.app:build_app config=configs/local.yaml`.
+
+    HTTP ─> Gateway ─┬─> Retriever ──> Encoder
+                     ├─> Selector ───┐
+                     ├─> Extractor ──┼─> LanguageModel
+                     └─> Generator ──┘
+
+The engine is a deployment around mrag's own language-model seam rather than `ray.serve.llm`: see docs/service.md.
+"""
+
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, Field
+from ray import serve as ray_serve
+from ray.serve import Application
+
+from mrag.settings import DeploymentSettings, Settings, load_settings, require_absolute_root
+from serve.deployments import (
+    EncoderDeployment,
+    ExtractorDeployment,
+    GeneratorDeployment,
+    LanguageModelDeployment,
+    RetrieverDeployment,
+    SelectorDeployment,
+)
+from serve.gateway import Gateway, token_of
+
+
+class Arguments(BaseModel):
+    """What `serve run` and a RayService may pass: a settings file, and `section.key=value` over it."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    config: str | None = None
+    overrides: list[str] = Field(default_factory=list)
+
+
+# No `from __future__ import annotations` here: Ray checks the arguments only against a real class.
+def build_app(arguments: Arguments) -> Application:
+    """The application of a settings file. Raises SettingsError."""
+    path = Path(arguments.config) if arguments.config else None
+    return build_graph(load_settings(path, tuple(arguments.overrides)))
+
+
+def build_graph(settings: Settings) -> Application:
+    """Every stage is a deployment of its own; the three that ask a model share one engine."""
+    require_absolute_root(settings)
+    token_of(settings)
+    serve = settings.serve
+    encoder = deployed(EncoderDeployment, serve.encoder).bind(settings)
+    model = deployed(LanguageModelDeployment, serve.language_model).bind(settings)
+    retriever = deployed(RetrieverDeployment, serve.retriever).bind(settings, encoder)
+    selector = deployed(SelectorDeployment, serve.selector).bind(settings, model)
+    extractor = deployed(ExtractorDeployment, serve.extractor).bind(settings, model)
+    generator = deployed(GeneratorDeployment, serve.generator).bind(settings, model)
+    return deployed(Gateway, serve.gateway).bind(settings, retriever, selector, extractor, generator)
+
+
+def deployed(core: type, settings: DeploymentSettings) -> ray_serve.Deployment:
+    """A deployment with its bounds; one replica where both bounds are one, else autoscaling."""
+    bounds = {"min_replicas": settings.min_replicas, "max_replicas": settings.max_replicas}
+    fixed = settings.min_replicas == settings.max_replicas
+    return ray_serve.deployment(
+        core,
+        name=core.__name__.removesuffix("Deployment"),
+        num_replicas=settings.min_replicas if fixed else None,
+        autoscaling_config=None if fixed else bounds,
+        max_ongoing_requests=settings.max_ongoing,
+        ray_actor_options={"num_cpus": settings.num_cpus, "num_gpus": settings.num_gpus},
+    )

@@ -1,0 +1,53 @@
+"""Calling another deployment so that its errors arrive as what they were, one sentence each."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import partial
+from typing import Any
+
+from ray.exceptions import RayActorError, RayError, RayTaskError
+from ray.serve.exceptions import BackPressureError, DeploymentUnavailableError, RayServeException
+
+from mrag.errors import ModelError, MragError
+
+
+class StageDownError(ModelError):
+    """A deployment of the graph can't be reached, or turned the request away."""
+
+
+async def call(method: Any, *arguments: Any) -> Any:
+    """The reply of a handle's method; cancelling this coroutine cancels the work behind it.
+
+    Raises what the core object raised, and StageDownError where no replica answered.
+    """
+    try:
+        return await method.remote(*arguments)
+    except (RayError, RayServeException) as error:
+        raise plain(error) from None
+
+
+def staged(method: Any) -> Callable[..., Awaitable[Any]]:
+    """A handle's method as a stage of the pipeline."""
+    return partial(call, method)
+
+
+async def iterate(method: Any, *arguments: Any) -> AsyncIterator[Any]:
+    """The pieces of a handle's streaming method, with the errors of `call`."""
+    try:
+        async for piece in method.options(stream=True).remote(*arguments):
+            yield piece
+    except (RayError, RayServeException) as error:
+        raise plain(error) from None
+
+
+def plain(error: Exception) -> Exception:
+    """The error behind Ray's wrapping."""
+    if isinstance(error, RayTaskError):
+        cause = error.cause
+        return cause if isinstance(cause, MragError) else error
+    if isinstance(error, BackPressureError):
+        return StageDownError("The service is busy: try again in a moment.")
+    if isinstance(error, RayActorError | DeploymentUnavailableError):
+        return StageDownError("A stage of the service is restarting: try again in a moment.")
+    return error

@@ -1,0 +1,109 @@
+"""The stages as deployments: each holds one core object of `mrag` and calls one method of it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Any
+
+from mrag.models.encoder import Kind
+from mrag.models.language_model import Completion, LanguageModel, Request
+from mrag.models.opening import counting_model, open_encoder, open_language_model
+from mrag.query.blueprints import load_blueprints
+from mrag.query.evidence import EvidenceExtractor, Extraction
+from mrag.query.generate import Generated, Generator, Reading
+from mrag.query.opened import OpenCollections
+from mrag.query.question import Question
+from mrag.query.retrieve import Retriever
+from mrag.query.select import Selection, Selector
+from mrag.schema import Candidate, Pool, Vectors
+from mrag.settings import Settings
+from serve.remote_models import RemoteEncoder, RemoteLanguageModel
+
+
+class EncoderDeployment:
+    """The encoder of questions."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._encoder = open_encoder(settings.encoder)
+        self._encoder.encode(["ready"], "query")
+
+    async def encode(self, texts: Sequence[str], kind: Kind) -> Vectors:
+        """Unit rows, in the order given."""
+        return await asyncio.to_thread(self._encoder.encode, texts, kind)
+
+
+class LanguageModelDeployment:
+    """One engine, which all three stages that ask a model share.
+
+    Ray Serve awaits an asynchronous constructor, so that a replica is ready when its engine is.
+    """
+
+    async def __init__(self, settings: Settings) -> None:  # type: ignore[misc]
+        self._model = await open_language_model(settings.language_model)
+
+    async def complete(self, request: Request) -> Completion:
+        """The whole reply to one request."""
+        return await self._model.complete(request)
+
+    async def stream(self, request: Request) -> AsyncIterator[str]:
+        """The reply in pieces."""
+        async for piece in self._model.stream(request):
+            yield piece
+
+    async def choose(self, request: Request, labels: Sequence[str]) -> Mapping[str, float]:
+        """Log-probability of each label as the next token."""
+        return await self._model.choose(request, labels)
+
+
+class RetrieverDeployment:
+    """Opens collections on demand and finds the pool."""
+
+    def __init__(self, settings: Settings, encoder: Any) -> None:
+        fingerprint = open_encoder(settings.encoder).fingerprint
+        collections = OpenCollections(settings.collection.root, fingerprint, settings.dense)
+        self._core = Retriever(collections, RemoteEncoder(encoder).encode)
+
+    async def retrieve(self, question: Question, w: int) -> Pool:
+        """The w best candidates."""
+        return await self._core.retrieve(question, w)
+
+
+class SelectorDeployment:
+    """Chooses k of the pool by their synopses."""
+
+    def __init__(self, settings: Settings, model: Any) -> None:
+        self._core = Selector(remote(settings, model))
+
+    async def select(self, question: str, pool: Pool, k: int, timeout_s: float | None) -> Selection:
+        """The k candidates to read."""
+        return await self._core.select(question, pool, k, timeout_s)
+
+
+class ExtractorDeployment:
+    """Extracts the evidence table and verifies it."""
+
+    def __init__(self, settings: Settings, model: Any) -> None:
+        self._core = EvidenceExtractor(remote(settings, model), load_blueprints())
+
+    async def extract(
+        self, question: str, candidates: Sequence[Candidate], timeout_s: float | None
+    ) -> Extraction:
+        """The table of one call."""
+        return await self._core.extract(question, candidates, timeout_s)
+
+
+class GeneratorDeployment:
+    """Answers from values, from a table, or from raw units."""
+
+    def __init__(self, settings: Settings, model: Any) -> None:
+        self._core = Generator(remote(settings, model))
+
+    async def generate(self, question: str, reading: Reading, timeout_s: float | None) -> Generated:
+        """The answer's text and what it was read from."""
+        return await self._core.generate(question, reading, timeout_s)
+
+
+def remote(settings: Settings, model: Any) -> LanguageModel:
+    """The served engine as a core object sees it."""
+    return RemoteLanguageModel(model, counting_model(settings.language_model))

@@ -1,0 +1,45 @@
+"""The ingress: the HTTP API over a pipeline whose stages are the other deployments."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from fastapi import FastAPI
+from ray import serve as ray_serve
+
+from mrag.errors import SettingsError
+from mrag.query.pipeline import Pipeline
+from mrag.settings import Settings
+from serve.calls import staged
+from serve.routes import create_api
+
+
+@ray_serve.ingress()
+class Gateway:
+    """Composes the graph and speaks HTTP; holds no model and no index."""
+
+    def __init__(
+        self, settings: Settings, retriever: Any, selector: Any, extractor: Any, generator: Any
+    ) -> None:
+        self._settings = settings
+        self._pipeline = Pipeline(
+            staged(retriever.retrieve),
+            staged(selector.select),
+            staged(extractor.extract),
+            staged(generator.generate),
+        )
+
+    def __serve_build_asgi_app__(self) -> FastAPI:  # noqa: PLW3201 (Ray Serve's own name)
+        return create_api(self._pipeline, self._settings, token_of(self._settings))
+
+
+def token_of(settings: Settings) -> str | None:
+    """The bearer token, from the environment variable that the settings name; None where none is wanted."""
+    name = settings.serve.token_env
+    if name is None:
+        return None
+    token = os.environ.get(name, "").strip()
+    if not token:
+        raise SettingsError(f"serve.token_env names {name}, but that environment variable is empty: set it.")
+    return token

@@ -1,0 +1,69 @@
+"""The two model seams over Serve handles: the core objects do not notice that the engine is elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Any
+
+from mrag.models.encoder import Kind
+from mrag.models.language_model import Completion, LanguageModel, Message, Request
+from mrag.schema import Vectors
+from serve.calls import call, iterate
+
+
+class RemoteLanguageModel:
+    """A `LanguageModel` whose engine is the deployment behind `handle`.
+
+    `counter` is the same model with its engine not loaded: it only counts tokens, here.
+    """
+
+    def __init__(self, handle: Any, counter: LanguageModel) -> None:
+        self._handle = handle
+        self._counter = counter
+
+    @property
+    def name(self) -> str:
+        """The engine's own name."""
+        return self._counter.name
+
+    @property
+    def window_tokens(self) -> int:
+        """The engine's own window."""
+        return self._counter.window_tokens
+
+    async def complete(self, request: Request) -> Completion:
+        """The whole reply to one request."""
+        completion: Completion = await call(self._handle.complete, request)
+        return completion
+
+    def stream(self, request: Request) -> AsyncIterator[str]:
+        """The reply in pieces."""
+        return iterate(self._handle.stream, request)
+
+    async def choose(self, request: Request, labels: Sequence[str]) -> Mapping[str, float]:
+        """Log-probability of each label as the next token."""
+        scores: Mapping[str, float] = await call(self._handle.choose, request, tuple(labels))
+        return scores
+
+    def count_tokens(self, text: str) -> int:
+        """Counted here, without a call."""
+        return self._counter.count_tokens(text)
+
+    def count_prompt_tokens(self, messages: Sequence[Message]) -> int:
+        """Counted here, without a call."""
+        return self._counter.count_prompt_tokens(messages)
+
+    async def close(self) -> None:
+        """Nothing to give back: the deployment owns the engine."""
+
+
+class RemoteEncoder:
+    """The encoding of questions by the deployment behind `handle`."""
+
+    def __init__(self, handle: Any) -> None:
+        self._handle = handle
+
+    async def encode(self, texts: Sequence[str], kind: Kind) -> Vectors:
+        """Unit rows, in the order given."""
+        vectors: Vectors = await call(self._handle.encode, list(texts), kind)
+        return vectors

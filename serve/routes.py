@@ -1,0 +1,187 @@
+"""The HTTP API: typed requests in, values of `mrag.schema` out, one shape for every error."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Awaitable, Callable
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Depends, FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.exceptions import HTTPException
+
+from mrag import __version__
+from mrag.errors import InputError, ModelError, ModelTimeoutError, MragError, NotFoundError
+from mrag.query.pipeline import Pipeline
+from mrag.query.question import Question, question_for
+from mrag.schema import Answer, Pool
+from mrag.settings import LOOPBACK, Settings
+from serve.calls import StageDownError
+
+RETRY_AFTER_S = 5
+
+
+class Body(BaseModel):
+    """What every question carries; a key that is not known is refused."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    question: str = Field(description="The question, in natural language.", examples=["Who designed it?"])
+    collection: str | None = Field(
+        None, description="The collection to search; the configured one by default."
+    )
+    retrieval: Literal["keys"] | None = Field(None, description="What is searched.")
+
+
+class QueryBody(Body):
+    """A question to be answered."""
+
+    reader: Literal["plain", "sane"] | None = Field(None, description="How the pool is read.")
+    budget_tokens: int | None = Field(
+        None, description="Most tokens of context, as the generator counts them."
+    )
+    w: int | None = Field(None, description="Candidates in the pool (sane).")
+    k: int | None = Field(None, description="Candidates that are read (sane), or raw texts (plain).")
+
+
+class RetrieveBody(Body):
+    """A question whose pool is wanted."""
+
+    w: int = Field(20, ge=1, le=1000, description="Candidates wanted.")
+
+
+class Fault(BaseModel):
+    """One error: a stable code, one sentence, and the field at fault where there is one."""
+
+    code: str
+    message: str
+    field: str | None = None
+
+
+class ErrorBody(BaseModel):
+    """The body of every answer that is not a success."""
+
+    error: Fault
+
+
+class Health(BaseModel):
+    """What `/healthz` says."""
+
+    status: Literal["ok"] = "ok"
+    version: str = __version__
+
+
+def create_api(pipeline: Pipeline, settings: Settings, token: str | None) -> FastAPI:
+    """The application over a pipeline, which it holds but knows nothing of.
+
+    With a `token` every call but `/healthz` must bear it; without one, only callers on this machine are
+    answered.
+    """
+    api = FastAPI(title="mrag", version=__version__, description="Select-and-extract over semantic records.")
+    for error, handler in _HANDLERS.items():
+        api.add_exception_handler(error, handler)
+    v1 = APIRouter(prefix="/v1", dependencies=[Depends(_guard(token))], responses=_DOCUMENTED)
+
+    @v1.post("/query", summary="Answer a question")
+    async def query(body: QueryBody) -> Answer:
+        return await pipeline.answer(_question(settings, body))
+
+    @v1.post("/retrieve", summary="The pool of a question")
+    async def retrieve(body: RetrieveBody) -> Pool:
+        return await pipeline.retrieve(_question(settings, body), body.w)
+
+    @api.get("/healthz", summary="Whether the service is up")
+    async def healthz() -> Health:
+        return Health()
+
+    api.include_router(v1)
+    return api
+
+
+def _question(settings: Settings, body: Body) -> Question:
+    options = body.model_dump(exclude={"question"} | ({"w"} if isinstance(body, RetrieveBody) else set()))
+    return question_for(settings, body.question, **{"timeout_s": settings.serve.timeout_s, **options})
+
+
+_BEARER = HTTPBearer(auto_error=False)
+
+
+def _guard(token: str | None) -> Callable[..., Awaitable[None]]:
+    async def check(
+        request: Request, credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(_BEARER)]
+    ) -> None:
+        if token is None:
+            if request.client is None or request.client.host not in LOOPBACK:
+                raise HTTPException(403, "Without serve.token_env this service answers its own machine only.")
+        elif credentials is None or not secrets.compare_digest(
+            credentials.credentials.encode(), token.encode()
+        ):
+            raise HTTPException(401, "Send the service's token as `Authorization: Bearer ...`.")
+
+    return check
+
+
+# --------------------------------------------------------------------------- errors
+
+
+def _reply(
+    status: int, code: str, message: str, field: str | None = None, retry: bool = False
+) -> JSONResponse:
+    body = ErrorBody(error=Fault(code=code, message=message, field=field))
+    headers = {"Retry-After": str(RETRY_AFTER_S)} if retry else None
+    return JSONResponse(body.model_dump(), status, headers=headers)
+
+
+async def _on_mrag_error(_: Request, error: Any) -> JSONResponse:
+    message = str(error)
+    if isinstance(error, NotFoundError):
+        return _reply(404, "not_found", message, error.field)
+    if isinstance(error, InputError):
+        return _reply(400, "bad_input", message, error.field)
+    if isinstance(error, ModelTimeoutError):
+        return _reply(504, "timeout", message)
+    if isinstance(error, StageDownError):
+        return _reply(503, "unavailable", message, retry=True)
+    if isinstance(error, ModelError):
+        return _reply(502, "model", message)
+    return _reply(500, "internal", message)
+
+
+async def _on_invalid_body(_: Request, error: Any) -> JSONResponse:
+    fault = error.errors()[0]
+    places = [str(part) for part in fault["loc"] if part != "body"]
+    message = str(fault["msg"]).rstrip(".")
+    field = ".".join(places) if places and fault["type"] != "json_invalid" else None
+    sentence = f"{field}: {message}." if field else f"The body can't be read: {message}."
+    return _reply(422, "invalid_body", sentence, field)
+
+
+async def _on_http_error(_: Request, error: Any) -> JSONResponse:
+    codes = {401: "unauthorized", 403: "forbidden", 404: "not_found", 405: "method_not_allowed"}
+    return _reply(error.status_code, codes.get(error.status_code, "http"), str(error.detail))
+
+
+async def _on_fault(_: Request, error: Any) -> JSONResponse:
+    return _reply(500, "internal", f"The service has a fault ({type(error).__name__}): its log says more.")
+
+
+_HANDLERS: dict[Any, Any] = {
+    Exception: _on_fault,
+    MragError: _on_mrag_error,
+    RequestValidationError: _on_invalid_body,
+    HTTPException: _on_http_error,
+}
+_DOCUMENTED: dict[int | str, dict[str, Any]] = {
+    400: {"model": ErrorBody, "description": "An argument can't be used; `field` names it."},
+    401: {"model": ErrorBody, "description": "The bearer token is missing or wrong."},
+    403: {"model": ErrorBody, "description": "The caller is not on this machine and no token is configured."},
+    404: {"model": ErrorBody, "description": "There is no such collection."},
+    422: {"model": ErrorBody, "description": "The body does not have the documented form."},
+    500: {"model": ErrorBody, "description": "The collection is damaged or the service has a fault."},
+    502: {"model": ErrorBody, "description": "The language model gave no usable reply."},
+    503: {"model": ErrorBody, "description": "A stage is busy or restarting; try again after `Retry-After`."},
+    504: {"model": ErrorBody, "description": "The question was not answered before its deadline."},
+}

@@ -1,0 +1,56 @@
+"""Starts the service on a running Ray cluster, at the address and port of its settings."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import threading
+from pathlib import Path
+from typing import Annotated
+
+import ray
+import typer
+from ray import serve as ray_serve
+
+from mrag.errors import MragError
+from mrag.settings import Settings, load_settings
+from serve.app import build_graph
+
+
+def start(settings: Settings) -> None:
+    """Deploys the graph and returns when every stage is ready."""
+    serve = settings.serve
+    application = build_graph(settings)
+    ray_serve.start(
+        http_options={"host": serve.host, "port": serve.port, "request_timeout_s": serve.timeout_s + 5}
+    )
+    ray_serve.run(application, name="mrag", route_prefix="/")
+
+
+def main(
+    config: Annotated[
+        Path | None, typer.Option(help="Settings file; the defaults are configs/local.yaml.")
+    ] = None,
+    overrides: Annotated[
+        list[str] | None, typer.Option("--set", help="section.key=value, repeatable.")
+    ] = None,
+    address: Annotated[str, typer.Option(help="The Ray cluster.")] = "auto",
+) -> None:
+    """Serve the collections of a settings file over HTTP until interrupted."""
+    try:
+        settings = load_settings(config, tuple(overrides or ()))
+        ray.init(address=address, log_to_driver=False, logging_level=logging.WARNING)
+        start(settings)
+    except MragError as error:
+        typer.echo(f"error: {error}", err=True)
+        raise typer.Exit(2) from None
+    typer.echo(f"Serving on http://{settings.serve.host}:{settings.serve.port} - stop with Ctrl-C.")
+    stopped = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stopped.set())
+    stopped.wait()
+    ray_serve.shutdown()
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,304 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from mrag.documents.loaders import list_inputs, read_input
+from mrag.errors import InputError
+from mrag.schema import Document, Outcome, Status
+
+
+def write(folder: Path, name: str, content: str | bytes) -> Path:
+    path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return path
+
+
+def read(folder: Path, name: str, content: str | bytes) -> Document | Outcome:
+    [item] = read_input(folder, write(folder, name, content))
+    return item
+
+
+def document(folder: Path, name: str, content: str | bytes) -> Document:
+    item = read(folder, name, content)
+    assert isinstance(item, Document), item
+    return item
+
+
+def outcome(folder: Path, name: str, content: str | bytes) -> Outcome:
+    item = read(folder, name, content)
+    assert isinstance(item, Outcome), item
+    return item
+
+
+def names(folder: Path) -> list[str]:
+    return [path.relative_to(folder).as_posix() for path in list_inputs(folder)]
+
+
+# --------------------------------------------------------------------------- listing
+
+
+def test_all_files_below_the_folder_in_order_hidden_ones_apart(tmp_path: Path) -> None:
+    for name in ("b.txt", "a/README.md", "b/README.md", "a.pdf", ".git/x.txt", "b/.hidden.md", "LICENSE"):
+        write(tmp_path, name, "x")
+    assert names(tmp_path) == ["LICENSE", "a/README.md", "a.pdf", "b/README.md", "b.txt"]
+
+
+def test_links_stay_when_they_point_inside(tmp_path: Path) -> None:
+    folder, outside = tmp_path / "in", tmp_path / "out"
+    write(outside, "secret.txt", "s")
+    write(folder, "a.txt", "a")
+    (folder / "same.txt").symlink_to("a.txt")
+    (folder / "secret.txt").symlink_to(outside / "secret.txt")
+    (folder / "up").symlink_to(outside)
+    (folder / "loop").symlink_to(folder)
+    (folder / "gone.txt").symlink_to("b.txt")
+    assert names(folder) == ["a.txt", "gone.txt", "same.txt"]
+    [gone] = read_input(folder, folder / "gone.txt")
+    assert isinstance(gone, Outcome)
+    assert gone.status is Status.FAILED
+
+
+@pytest.mark.parametrize("make", ["missing", "file", "empty", "only hidden"])
+def test_a_folder_without_inputs_is_refused(tmp_path: Path, make: str) -> None:
+    folder = tmp_path / "docs"
+    if make == "file":
+        folder.write_text("x")
+    if make in ("empty", "only hidden"):
+        folder.mkdir()
+    if make == "only hidden":
+        write(folder, ".x.txt", "x")
+    with pytest.raises(InputError) as refused:
+        list_inputs(folder)
+    assert refused.value.field == "folder"
+    assert str(folder) in str(refused.value)
+
+
+def test_a_subfolder_that_cannot_be_listed_fails_by_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path, "a.txt", "a")
+    write(tmp_path, "shut/b.txt", "b")
+    listdir = os.listdir
+
+    def refuse(folder: Path) -> list[str]:
+        if folder.name == "shut":
+            raise PermissionError(13, "Permission denied")
+        return listdir(folder)
+
+    monkeypatch.setattr(os, "listdir", refuse)
+    assert names(tmp_path) == ["a.txt", "shut"]
+    [shut] = read_input(tmp_path, tmp_path / "shut")
+    assert shut == Outcome("shut", Status.FAILED, "The folder can't be listed; check its permissions.")
+
+
+# --------------------------------------------------------------------------- what is read, what is not
+
+
+def test_two_files_of_one_name_in_two_folders_are_two_documents(tmp_path: Path) -> None:
+    ids = [document(tmp_path, f"{folder}/README.md", f"# {folder}").id for folder in "ab"]
+    assert ids == ["a/README.md", "b/README.md"]
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.xyz", b"text"),
+        ("Makefile", b"all:"),
+        ("a.txt", b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR"),
+        ("a.md", b"text and \x00 text"),
+        ("a.jsonl", b'{"id": "a"}\n\x00'),
+        ("a.txt", b"\xff\xfe\x00\xd8"),
+        ("a.txt", bytes(range(128, 160)) * 9),
+    ],
+)
+def test_what_is_no_text_is_unsupported(tmp_path: Path, name: str, content: bytes) -> None:
+    found = outcome(tmp_path, name, content)
+    assert (found.id, found.status) == (name, Status.UNSUPPORTED)
+    assert found.detail
+
+
+def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "a.txt")
+    [item] = read_input(tmp_path, list_inputs(tmp_path)[0])
+    assert isinstance(item, Outcome)
+    assert item.status is Status.UNSUPPORTED
+
+
+def test_a_file_that_cannot_be_read_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write(tmp_path, "a.txt", "a")
+
+    def refuse(self: Path) -> bytes:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "read_bytes", refuse)
+    assert list(read_input(tmp_path, path)) == [
+        Outcome("a.txt", Status.FAILED, "It can't be read: Permission denied.")
+    ]
+
+
+def test_a_file_that_vanished_fails(tmp_path: Path) -> None:
+    for name in ("a.txt", "a.md", "a.jsonl"):
+        [item] = read_input(tmp_path, tmp_path / name)
+        assert isinstance(item, Outcome)
+        assert (item.id, item.status) == (name, Status.FAILED)
+
+
+def test_an_empty_file_is_a_document_without_text(tmp_path: Path) -> None:
+    assert document(tmp_path, "a.txt", "").text == ""
+
+
+# --------------------------------------------------------------------------- encodings
+
+
+@pytest.mark.parametrize(
+    ("text", "encoding"),
+    [
+        ("naïve “quotes”, 日本", "utf-8"),
+        ("naïve “quotes”, 日本", "utf-8-sig"),
+        ("naïve “quotes”, 日本", "utf-16"),
+        ("naïve “quotes”, 日本", "utf-32"),
+        ("Die Straße ist schön und die Äpfel sind süß.", "cp1252"),
+        ("Le café était fermé, à côté de l'hôtel où nous étions.", "cp1252"),
+        ("Zażółć gęślą jaźń, to jest próba kodowania.", "cp1250"),
+        ("Привет, это проверка кодировки текста на русском языке.", "cp1251"),
+        ("日本語のテキストです。これは試験です。", "shift_jis"),
+        ("中文文本测试，这是一个句子。今天天气很好。", "gb18030"),
+    ],
+)
+def test_encodings(tmp_path: Path, text: str, encoding: str) -> None:
+    assert document(tmp_path, "a.txt", text.encode(encoding)).text == text
+
+
+def test_text_is_clean_whatever_the_loader(tmp_path: Path) -> None:
+    assert document(tmp_path, "a.txt", b"a\r\nb\rc\n").text == "a\nb\nc\n"
+    late_nul = b"x" * 9000 + b"\x00"
+    assert document(tmp_path, "b.txt", late_nul).text.endswith("x\ufffd")
+    line = '{"id": "\\ud800i", "text": "a\\u0000b\\udfffc\\r\\nd", "title": "t\\ud83d", "k": ["\\ud800"]}'
+    found = document(tmp_path, "c.jsonl", line)
+    assert (found.id, found.text, found.title) == ("\ufffdi", "a\ufffdb\ufffdc\nd", "t\ufffd")
+    assert found.metadata["k"] == ["\ufffd"]
+
+
+def test_a_file_name_that_is_not_utf_8(tmp_path: Path) -> None:
+    path = os.fsencode(tmp_path) + b"/caf\xe9.txt"
+    Path(os.fsdecode(path)).write_text("x")
+    [item] = read_input(tmp_path, list_inputs(tmp_path)[0])
+    assert isinstance(item, Document)
+    assert item.id == "caf\ufffd.txt"
+    item.title.encode()
+
+
+# --------------------------------------------------------------------------- titles and headings
+
+
+@pytest.mark.parametrize(
+    ("name", "title"),
+    [
+        ("price-list_2025.txt", "Price list 2025"),
+        ("reports/minutes-2024-04-18.txt", "Minutes 2024-04-18"),
+        ("été.txt", "Été"),
+        ("___.txt", "___"),
+    ],
+)
+def test_a_title_from_the_name(tmp_path: Path, name: str, title: str) -> None:
+    assert document(tmp_path, name, "x").title == title
+
+
+def headings(folder: Path, text: str) -> list[tuple[int, str, str]]:
+    found = document(folder, "a.md", text)
+    return [(each.level, each.text, found.text[each.start : each.end]) for each in found.headings]
+
+
+def test_headings_of_both_forms_with_their_offsets(tmp_path: Path) -> None:
+    text = "Intro\n\n# The *big* `x` [one](u) #\ntext\nSub\ntitle\n-----\n\n  ### Café &amp; 日本\n######\n"
+    assert headings(tmp_path, text) == [
+        (1, "The big x one", "# The *big* `x` [one](u) #"),
+        (2, "text Sub title", "text\nSub\ntitle\n-----"),
+        (3, "Café & 日本", "### Café &amp; 日本"),
+        (6, "", "######"),
+    ]
+
+
+def test_what_looks_like_a_heading_and_is_none(tmp_path: Path) -> None:
+    text = (
+        "---\ntitle: x\n---\n\n```\n# code\n```\n\n    # indented\n\n> # quoted\n\n- # item\n\n"
+        "<!--\n# comment\n-->\n\n#hash\n\n| a |\n|---|\n"
+    )
+    assert headings(tmp_path, text) == []
+
+
+def test_a_rule_at_the_top_is_no_front_matter(tmp_path: Path) -> None:
+    assert headings(tmp_path, "---\n\n# One\n\n---\n") == [(1, "One", "# One")]
+
+
+def test_the_title_is_the_first_heading_of_level_one(tmp_path: Path) -> None:
+    assert document(tmp_path, "a.md", "## Sub\n# Real *title*\n# Other").title == "Real title"
+    assert document(tmp_path, "my-notes.md", "## Sub").title == "My notes"
+
+
+# --------------------------------------------------------------------------- JSON lines
+
+
+def test_lines_with_everything_and_with_the_least(tmp_path: Path) -> None:
+    path = write(
+        tmp_path,
+        "sub/a.jsonl",
+        '\ufeff{"id": "one", "title": " A  b ", "paragraphs": ["x", "y"], "l": "en", "metadata": {"n": 1}}\n'
+        '\n   \n{"id": "two", "text": "t", "title": null, "metadata": null}',
+    )
+    assert list(read_input(tmp_path, path)) == [
+        Document("one", "x\n\ny", "A b", {"path": "sub/a.jsonl", "format": "jsonl", "l": "en", "n": 1}),
+        Document("two", "t", "", {"path": "sub/a.jsonl", "format": "jsonl"}),
+    ]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"{",
+        b"[]",
+        b"null",
+        b'"text"',
+        b'{"text": "x"}',
+        b'{"id": "", "text": "x"}',
+        b'{"id": " ", "text": "x"}',
+        b'{"id": 7, "text": "x"}',
+        b'{"id": "a"}',
+        b'{"id": "a", "text": 7}',
+        b'{"id": "a", "text": null}',
+        b'{"id": "a", "paragraphs": ["x", 7]}',
+        b'{"id": "a", "text": "x", "title": 7}',
+        b'{"id": "a", "text": "x", "metadata": [1]}',
+        b'{"id": "a", "text": "x", "n": NaN}',
+        b'{"id": "a", "text": "x", "n": 1e999}',
+        b'{"id": "a", "text": "\xff"}',
+        b'{"id": "a", "text": "x", "n": ' + b"[" * 900 + b"]" * 900 + b"}",
+        b"[" * 100_000,
+    ],
+)
+def test_a_bad_line_costs_itself(tmp_path: Path, line: bytes) -> None:
+    good = b'{"id": "%d", "text": "x"}\n'
+    path = write(tmp_path, "a.jsonl", good % 1 + line + b"\n" + good % 3)
+    first, bad, last = read_input(tmp_path, path)
+    assert [item.id for item in (first, bad, last)] == ["1", "a.jsonl#2", "3"]
+    assert isinstance(bad, Outcome)
+    assert bad.status is Status.FAILED
+    assert bad.detail.endswith(".")
+
+
+def test_lines_in_utf_16(tmp_path: Path) -> None:
+    text = '{"id": "a", "text": "é"}\n{"id": "b", "text": "日"}\n'
+    path = write(tmp_path, "a.jsonl", text.encode("utf-16"))
+    assert [item.id for item in read_input(tmp_path, path)] == ["a", "b"]
+
+
+def test_lines_are_read_one_by_one(tmp_path: Path) -> None:
+    path = write(tmp_path, "a.jsonl", '{"id": "a", "text": "x"}\n' * 3)
+    items = read_input(tmp_path, path)
+    next(items)
+    path.unlink()
+    assert len(list(items)) == 2

@@ -1,0 +1,202 @@
+"""The HTTP API over a pipeline of this process: no Ray, no engine."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import httpx
+import pytest
+
+from mrag.errors import CollectionError, ModelError, ModelTimeoutError, MragError, NotFoundError
+from mrag.query.evidence import Extraction
+from mrag.query.generate import Generated, Reading
+from mrag.query.pipeline import Pipeline
+from mrag.query.question import Question
+from mrag.query.select import Selection
+from mrag.schema import (
+    Candidate,
+    DocumentInfo,
+    EvidenceRow,
+    EvidenceTable,
+    Pool,
+    Record,
+    Source,
+    SourceUnit,
+    Verdict,
+)
+from mrag.settings import Settings, parse_settings
+from serve.calls import StageDownError
+from serve.routes import create_api
+
+UNIT = SourceUnit("a.md", 1, 0, 14, "Ada built it.", ("Makers",))
+RECORD = Record("r1", "a.md", ("Who built it?",), "Ada built it.", (1,))
+CANDIDATE = Candidate(DocumentInfo("a.md", "A"), (UNIT,), (RECORD,), "Who built it?", 0.5, {"dense": 0.5})
+SOURCE = Source("a.md", "A", (1,))
+ROW = EvidenceRow({"fact": "Ada built it"}, "Ada built it.", Verdict.VERIFIED, SOURCE)
+
+
+class Stages:
+    """A graph whose replies are fixed; keeps the questions, and fails where it is told to."""
+
+    def __init__(self, error: MragError | None = None) -> None:
+        self.error = error
+        self.asked: list[Question] = []
+
+    async def retrieve(self, question: Question, w: int) -> Pool:
+        self.asked.append(question)
+        if self.error:
+            raise self.error
+        return Pool((CANDIDATE,) * min(w, 1), 7)
+
+    async def select(self, question: str, pool: Pool, k: int, timeout_s: float | None) -> Selection:
+        return Selection(pool.candidates[:k])
+
+    async def extract(
+        self, question: str, candidates: Sequence[Candidate], timeout_s: float | None
+    ) -> Extraction:
+        return Extraction(EvidenceTable("ATOMIC", ("fact",), (ROW,)))
+
+    async def generate(self, question: str, reading: Reading, timeout_s: float | None) -> Generated:
+        return Generated("Ada")
+
+
+def client(
+    stages: Stages | None = None,
+    settings: Settings | None = None,
+    token: str | None = None,
+    caller: str = "127.0.0.1",
+) -> httpx.AsyncClient:
+    graph = stages or Stages()
+    pipeline = Pipeline(graph.retrieve, graph.select, graph.extract, graph.generate)
+    api = create_api(pipeline, settings or Settings(), token)
+    transport = httpx.ASGITransport(app=api, client=(caller, 1), raise_app_exceptions=True)
+    return httpx.AsyncClient(transport=transport, base_url="http://service")
+
+
+async def post(path: str, body: Any, **options: Any) -> httpx.Response:
+    async with client(**options) as http:
+        return await http.post(path, json=body)
+
+
+async def test_an_answer_carries_text_evidence_sources_and_trace() -> None:
+    reply = await post("/v1/query", {"question": "Who built it?"})
+    answer = reply.json()
+    assert reply.status_code == 200
+    assert answer["text"] == "Ada"
+    assert answer["evidence"]["rows"] == [
+        {
+            "cells": {"fact": "Ada built it"},
+            "quote": "Ada built it.",
+            "verdict": "verified",
+            "source": {"document_id": "a.md", "title": "A", "units": [1]},
+        }
+    ]
+    assert answer["sources"] == [{"document_id": "a.md", "title": "A", "units": [1]}]
+    assert [stage["stage"] for stage in answer["trace"]] == ["retrieve", "select", "extract", "generate"]
+    assert answer["generation"] == 7
+
+
+async def test_a_pool_shows_key_scores_records_and_unit_offsets() -> None:
+    pool = (await post("/v1/retrieve", {"question": "Who?", "w": 3})).json()
+    assert pool["candidates"][0]["key"] == "Who built it?"
+    assert pool["candidates"][0]["scores"] == {"dense": 0.5}
+    assert pool["candidates"][0]["units"][0]["start"] == 0
+    assert pool["candidates"][0]["records"][0]["value"] == "Ada built it."
+
+
+async def test_options_of_the_request_win_over_the_settings() -> None:
+    stages = Stages()
+    settings = parse_settings({"collection": {"name": "house"}, "serve": {"timeout_s": 9}})
+    await post("/v1/query", {"question": "Who?"}, stages=stages, settings=settings)
+    body = {"question": "Who?", "collection": "other", "reader": "plain", "budget_tokens": 128}
+    await post("/v1/query", body, stages=stages, settings=settings)
+    first, second = stages.asked
+    assert (first.collection, first.reader.name, first.timeout_s) == ("house", "sane", 9)
+    assert (second.collection, second.reader.name, second.reader.budget_tokens) == ("other", "plain", 128)
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "field"),
+    [
+        ({"question": "  "}, 400, "question"),
+        ({"question": "Who?", "reader": "sane", "k": 9, "w": 4}, 400, "k"),
+        ({"question": "Who?", "budget_tokens": 0}, 400, "budget_tokens"),
+        ({"question": "Who?", "reader": "plain", "w": 3}, 400, "w"),
+        ({"question": "Who?", "reader": "magic"}, 422, "reader"),
+        ({"question": "Who?", "retrieval": "magic"}, 422, "retrieval"),
+        ({"question": "Who?", "surprise": 1}, 422, "surprise"),
+        ({"question": 5}, 422, "question"),
+        ({}, 422, "question"),
+        ([], 422, None),
+    ],
+)
+async def test_bad_input_is_one_sentence_with_its_field(body: Any, status: int, field: str | None) -> None:
+    reply = await post("/v1/query", body)
+    error = reply.json()["error"]
+    assert (reply.status_code, error["field"]) == (status, field)
+    assert error["message"].endswith(".")
+    assert "\n" not in error["message"]
+
+
+async def test_a_body_that_is_not_json_is_refused() -> None:
+    async with client() as http:
+        reply = await http.post("/v1/query", content=b"{", headers={"Content-Type": "application/json"})
+    assert reply.status_code == 422
+    assert reply.json()["error"]["code"] == "invalid_body"
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "code"),
+    [
+        (NotFoundError("collection", "There is no collection x."), 404, "not_found"),
+        (CollectionError("The manifest is damaged."), 500, "internal"),
+        (ModelTimeoutError("Too late."), 504, "timeout"),
+        (ModelError("No reply."), 502, "model"),
+        (StageDownError("Restarting."), 503, "unavailable"),
+    ],
+)
+async def test_errors_of_the_graph_have_their_status(error: MragError, status: int, code: str) -> None:
+    reply = await post("/v1/query", {"question": "Who?"}, stages=Stages(error))
+    assert reply.status_code == status
+    assert reply.json()["error"]["code"] == code
+    assert reply.json()["error"]["message"] == str(error)
+    assert ("Retry-After" in reply.headers) is (status == 503)
+
+
+async def test_unknown_routes_and_methods_have_the_same_shape() -> None:
+    async with client() as http:
+        missing, wrong = await http.get("/nothing"), await http.get("/v1/query")
+    assert (missing.status_code, missing.json()["error"]["code"]) == (404, "not_found")
+    assert (wrong.status_code, wrong.json()["error"]["code"]) == (405, "method_not_allowed")
+
+
+async def test_a_token_is_asked_of_everyone_but_the_health_check() -> None:
+    body = {"question": "Who?"}
+    async with client(token="s3cret", caller="10.0.0.9") as http:
+        health = await http.get("/healthz")
+        replies = [
+            await http.post("/v1/query", json=body, headers=headers)
+            for headers in ({}, {"Authorization": "Bearer wrong"}, {"Authorization": "Bearer s3cret"})
+        ]
+    assert health.json()["status"] == "ok"
+    assert [reply.status_code for reply in replies] == [401, 401, 200]
+    assert "s3cret" not in replies[1].text
+
+
+async def test_without_a_token_other_machines_are_refused() -> None:
+    assert (await post("/v1/query", {"question": "Who?"}, caller="10.0.0.9")).status_code == 403
+    assert (await post("/v1/query", {"question": "Who?"}, caller="::1")).status_code == 200
+
+
+async def test_the_openapi_page_describes_requests_replies_and_errors() -> None:
+    async with client() as http:
+        document = (await http.get("/openapi.json")).json()
+    operation = document["paths"]["/v1/query"]["post"]
+    schemas = document["components"]["schemas"]
+    assert operation["responses"]["200"]["content"]["application/json"]["schema"]["$ref"].endswith("/Answer")
+    assert operation["responses"]["400"]["content"]["application/json"]["schema"]["$ref"].endswith(
+        "/ErrorBody"
+    )
+    assert schemas["QueryBody"]["properties"]["budget_tokens"]["description"]
+    assert set(schemas["Answer"]["properties"]) >= {"text", "evidence", "sources", "trace", "notes"}
