@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -40,7 +39,8 @@ def index(settings: Settings, folder: Path) -> Report:
     require_absolute_root(settings)
     root, name = settings.collection.root, settings.collection.name
     builder = make_builder(settings, load_tokenizer(settings.encoder.model))
-    stamp = collection_stamp(settings, builder, open_encoder(settings.encoder))
+    on_head = settings.encoder.model_copy(update={"device": "cpu"})
+    stamp = collection_stamp(settings, builder, open_encoder(on_head))
     check_stamp(root, name, stamp)
     unread, inputs = survey(settings, folder)
     plan = diff(inputs, known_documents(root, name))
@@ -148,8 +148,8 @@ def say(text: str) -> None:
 
 
 def quietly() -> None:
-    """Leaves the log to the job's own lines; Ray Data keeps its full logs in the session's folder."""
-    logging.getLogger("ray.data").setLevel(logging.WARNING)
+    """Leaves the log to the job's own lines; Ray keeps the workers' and Ray Data's in the session's folder."""
+    logging.getLogger("ray.data").setLevel(logging.ERROR)
     ray.data.DataContext.get_current().enable_progress_bars = False
 
 
@@ -177,7 +177,7 @@ def main(
     try:
         settings = load_settings(config, tuple(overrides or ()))
         quietly()
-        ray.init(logging_level=logging.WARNING)
+        ray.init(logging_level=logging.WARNING, log_to_driver=False)
         result = index(settings, folder)
     except MragError as error:
         typer.echo(f"error: {error}", err=True)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import os
+import secrets
 import signal
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,15 +19,16 @@ import httpx
 from mrag.errors import MragError
 
 START_TIMEOUT_S = 300.0
-STOP_TIMEOUT_S = 30.0
+STOP_TIMEOUT_S = 90.0
 
 
 @dataclass(frozen=True)
 class Cluster:
-    """Where the head listens: for drivers, and for the Jobs API."""
+    """Where the head listens, for drivers and for the Jobs API, and what its clients' environment needs."""
 
     address: str
     dashboard: str
+    environment: Mapping[str, str]
 
 
 def tool(name: str) -> str:
@@ -45,11 +47,18 @@ def free_port(preferred: int) -> int:
 
 
 @contextlib.contextmanager
-def process(command: list[str], log: Path) -> Iterator[subprocess.Popen[bytes]]:
+def process(
+    command: list[str], log: Path, environment: Mapping[str, str]
+) -> Iterator[subprocess.Popen[bytes]]:
     """A child in a session of its own, ended with all that it started when the block is left."""
     with log.open("wb") as output:
         child = subprocess.Popen(
-            command, stdout=output, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, start_new_session=True
+            command,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
         )
     try:
         yield child
@@ -64,16 +73,17 @@ def process(command: list[str], log: Path) -> Iterator[subprocess.Popen[bytes]]:
 
 @contextlib.contextmanager
 def ray_head(logs: Path) -> Iterator[Cluster]:
-    """Starts a head on loopback and stops it again."""
+    """Starts a head on loopback, with a token that only its clients know, and stops it again."""
+    environment = {**os.environ, "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
     port, dashboard = free_port(6379), free_port(8265)
     command = [
         *(tool("ray"), "start", "--head", "--block", "--disable-usage-stats"),
         *("--node-ip-address=127.0.0.1", f"--port={port}"),
         *("--dashboard-host=127.0.0.1", f"--dashboard-port={dashboard}"),
     ]
-    with process(command, logs / "ray.log") as child:
+    with process(command, logs / "ray.log", environment) as child:
         wait_for(f"http://127.0.0.1:{dashboard}/api/version", child, logs / "ray.log")
-        yield Cluster(f"127.0.0.1:{port}", f"http://127.0.0.1:{dashboard}")
+        yield Cluster(f"127.0.0.1:{port}", f"http://127.0.0.1:{dashboard}", environment)
 
 
 def wait_for(url: str, child: subprocess.Popen[bytes], log: Path) -> None:

@@ -30,7 +30,7 @@ console = Console(highlight=False, soft_wrap=True)
 
 
 def run(settings: Settings, config: str, folder: Path, questions: int, keep: bool) -> int:
-    """The whole walk; the exit code is 1 where fewer than all but one of the asked questions came out right."""
+    """The whole walk; the exit code is 1 where more than one of the asked questions came out wrong."""
     logs = Path(tempfile.mkdtemp(prefix="mrag-quickstart-"))
     console.rule("1  models")
     fetch_models(settings, console)
@@ -42,16 +42,18 @@ def run(settings: Settings, config: str, folder: Path, questions: int, keep: boo
             right = [show(console, ask(url, settings, item), item) for item in read_questions(questions)]
             if keep:
                 console.print(f"Serving on {url} - stop with Ctrl-C.")
-                wait_for_interrupt()
+                threading.Event().wait()
     return 0 if sum(right) >= len(right) - 1 else 1
 
 
 def submit(cluster: Cluster, config: str, folder: Path, settings: Settings) -> None:
     """Indexes the folder through the Ray Jobs API, with the job's own log on this terminal."""
     entry = [sys.executable, "-m", "jobs.index", str(folder), *options(config, settings)]
-    command = ["ray", "job", "submit", "--address", cluster.dashboard, "--working-dir", ".", "--", *entry]
+    command = ["ray", "--logging-level=warning", "job", "submit", "--address", cluster.dashboard]
+    command += ["--working-dir", ".", "--", *entry]
     console.print(Text("$ " + shlex.join(command), style="dim"))
-    if subprocess.run([tool("ray"), *command[1:]], stdin=subprocess.DEVNULL, check=False).returncode:
+    command[0] = tool("ray")
+    if subprocess.run(command, env=cluster.environment, stdin=subprocess.DEVNULL, check=False).returncode:
         raise MragError("The indexing job failed: its log above says why.")
 
 
@@ -60,7 +62,7 @@ def service(cluster: Cluster, config: str, settings: Settings, logs: Path) -> It
     """Starts the Ray Serve application; yields its URL when every stage is ready."""
     command = [sys.executable, "-m", "serve.run", "--address", cluster.address, *options(config, settings)]
     console.print(Text("$ " + shlex.join(command), style="dim"))
-    with process(command, logs / "serve.log") as child:
+    with process(command, logs / "serve.log", cluster.environment) as child:
         url = f"http://{settings.serve.host}:{settings.serve.port}"
         wait_for(url + "/healthz", child, logs / "serve.log")
         yield url
@@ -77,12 +79,9 @@ def options(config: str, settings: Settings) -> list[str]:
     ]
 
 
-def wait_for_interrupt() -> None:
-    """Returns at Ctrl-C or a request to end."""
-    stopped = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stopped.set())
-    stopped.wait()
+def end_by_signal(number: int, _: object) -> None:
+    """Leaves every block in order, so that no process stays behind."""
+    raise SystemExit(128 + number)
 
 
 def farewell(docs: Path | None, settings: Settings) -> None:
@@ -109,6 +108,7 @@ def main(
 ) -> None:
     """Index a folder and answer questions about it, on a Ray of its own on this machine."""
     name = docs.resolve().name if docs else SAMPLE
+    signal.signal(signal.SIGTERM, end_by_signal)
     chosen = (f"collection.root={root.resolve()}", f"collection.name={name}", f"serve.port={free_port(8000)}")
     try:
         settings = load_settings(Path(config), (*(overrides or ()), *chosen))

@@ -175,11 +175,9 @@ def models(
 
 def fetch_models(settings: Settings, to: Console) -> None:
     """Fetches what the settings need of weights, each with a bar; nothing for what is here already."""
-    names = [settings.encoder.model]
-    for model in (settings.indexing_model, settings.language_model):
-        if isinstance(model, VllmSettings):
-            names.append(model.model)
-    for name in dict.fromkeys(names):
+    asked = (settings.indexing_model, settings.language_model)
+    models = [model.model for model in asked if isinstance(model, VllmSettings)]
+    for name in dict.fromkeys([settings.encoder.model, *models]):
         fetch_model(name, to)
 
 

@@ -384,6 +384,8 @@ def _override(tree: dict[str, Any], override: str) -> None:
     node = tree
     for section in sections:
         below = node.get(section)
+        if section == "method" and below in method_names():
+            below = method_tree(str(below))
         node[section] = dict(below) if isinstance(below, Mapping) else {}
         node = node[section]
     try:

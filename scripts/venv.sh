@@ -15,7 +15,7 @@ pinned() { sed -n "s/^\($1==[^ ]*\).*/\1/p" "$lock"; }
 fingerprint() { cat "$lock" pyproject.toml | sha256sum | cut -d ' ' -f 1; }
 
 # A virtual environment works only where it was made: a moved or copied one is made again.
-usable() { grep -q "^command = .* $PWD/$venv\$" "$venv/pyvenv.cfg" && pip --version; } > /dev/null 2>&1
+usable() { grep -qF " $(pwd -P)/$venv" "$venv/pyvenv.cfg" && pip --version; } > /dev/null 2>&1
 
 python_3_11() {
   local candidate

@@ -5,7 +5,7 @@
                      ├─> Extractor ──┼─> LanguageModel
                      └─> Generator ──┘
 
-The engine is a deployment around mrag's own language-model seam rather than `ray.serve.llm`: see docs/service.md.
+The engine is a deployment around mrag's own seam rather than `ray.serve.llm`: docs/service.md says why.
 """
 
 from pathlib import Path

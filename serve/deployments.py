@@ -60,7 +60,8 @@ class RetrieverDeployment:
     """Opens collections on demand and finds the pool."""
 
     def __init__(self, settings: Settings, encoder: Any) -> None:
-        fingerprint = open_encoder(settings.encoder).fingerprint
+        here = settings.encoder.model_copy(update={"device": "cpu"})
+        fingerprint = open_encoder(here).fingerprint
         collections = OpenCollections(settings.collection.root, fingerprint, settings.dense)
         self._core = Retriever(collections, RemoteEncoder(encoder).encode)
 

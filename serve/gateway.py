@@ -30,7 +30,7 @@ class Gateway:
             staged(generator.generate),
         )
 
-    def __serve_build_asgi_app__(self) -> FastAPI:  # noqa: PLW3201 (Ray Serve's own name)
+    def __serve_build_asgi_app__(self) -> FastAPI:
         return create_api(self._pipeline, self._settings, token_of(self._settings))
 
 

@@ -45,7 +45,6 @@ ANALYZERS = {
     "sv": "sv.SwedishAnalyzer",
     "ta": "ta.TamilAnalyzer",
     "te": "te.TeluguAnalyzer",
-    "th": "th.ThaiAnalyzer",
     "tr": "tr.TurkishAnalyzer",
     "uk": "uk.UkrainianMorfologikAnalyzer",
     "zh": "cjk.CJKAnalyzer",
@@ -53,7 +52,10 @@ ANALYZERS = {
 
 
 class Analyzer:
-    """Splits, folds and stems text in one language; English as Pyserini's default: Porter, stop words out."""
+    """Splits, folds and stems text in one language; English as Pyserini's default: Porter, stop words out.
+
+    To be used inside `java(...)`, as all of the machine.
+    """
 
     def __init__(self, language: str) -> None:
         if language != "en" and language not in ANALYZERS:

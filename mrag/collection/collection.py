@@ -40,8 +40,9 @@ class Statistics:
 class Collection:
     """One generation of a collection, immutable; every method may be called from several threads."""
 
-    def __init__(self, manifest: Manifest, shards: Sequence[Shard]) -> None:
+    def __init__(self, manifest: Manifest, shards: Sequence[Shard], legs: tuple[Leg, ...]) -> None:
         self.manifest = manifest
+        self._legs = legs
         self._shards = tuple(shards)
         self._searched = KeySpace(shard for shard in shards if shard.info.counts.keys)
         self._dense: DenseIndex | None = None
@@ -74,12 +75,16 @@ class Collection:
             )
         _verify(root, manifest, verify)
         shards = [Shard(path, info, manifest.dead(part)) for part, info, path in manifest.shard_folders(root)]
-        collection = cls(manifest, shards)
-        if "dense" in legs:
-            collection._open_dense(dense or DenseSettings())
-        if "sparse" in legs:
-            collection._open_sparse()
+        collection = cls(manifest, shards, legs)
+        if collection._searched.keys:
+            collection._open_legs(dense or DenseSettings())
         return collection
+
+    def _open_legs(self, dense: DenseSettings) -> None:
+        if "dense" in self._legs:
+            self._open_dense(dense)
+        if "sparse" in self._legs:
+            self._open_sparse()
 
     def _open_dense(self, settings: DenseSettings) -> None:
         parts = [shard.dense_part for shard in self._searched]
@@ -97,27 +102,28 @@ class Collection:
         """Per leg of the query the `depth` best live records, or all there are; best first.
 
         Ties are in the order of the record ids. The sparse leg has only records with a word of the query.
-        Raises InputError for a leg that is not open (field `legs`) and for a vector that does not fit.
+        Raises InputError for a leg that is not open (field `legs`), an unfit `vector` or a `depth` of none.
         """
-        searches = {"dense": self._dense_search, "sparse": self._sparse_search}
-        return {leg: self._best(searches[leg](query), query.depth) for leg in query.legs}
+        if query.depth < 1:
+            raise InputError("depth", f"The depth of a query must be at least 1, not {query.depth}.")
+        return {leg: self._search(leg, query) for leg in query.legs}
 
-    def _dense_search(self, query: Query) -> Search:
-        index, vector, dimension = self._dense, query.vector, self.manifest.stamp.dimension
-        if index is None:
-            raise _not_open("dense")
+    def _search(self, leg: Leg, query: Query) -> tuple[Hit, ...]:
+        if leg not in self._legs:
+            raise InputError("legs", f"The {leg} leg is not open: name it when the collection is opened.")
+        if leg == "dense" and self._dense is not None:
+            return self._best(self._dense_search(self._dense, query), query.depth)
+        if leg == "sparse" and self._sparse is not None:
+            return self._best(_sparse_search(self._sparse, query), query.depth)
+        return ()
+
+    def _dense_search(self, index: DenseIndex, query: Query) -> Search:
+        vector, dimension = query.vector, self.manifest.stamp.dimension
         if vector is None or vector.shape != (dimension,) or not np.isfinite(vector).all():
             raise InputError(
                 "vector", f"The dense leg needs {dimension} finite numbers as the query's vector."
             )
         return partial(index.search, vector)
-
-    def _sparse_search(self, query: Query) -> Search:
-        index = self._sparse
-        if index is None:
-            raise _not_open("sparse")
-        words = index.words(query.text)
-        return partial(index.search, words, index.statistics(words))
 
     def _best(self, search: Search, depth: int) -> tuple[Hit, ...]:
         scores, rows = fill(search, self._searched.owners, depth, self._searched.keys)
@@ -178,7 +184,7 @@ class Collection:
         if self._sparse is not None:
             self._sparse.close()
         self._dense = self._sparse = None
-        self._shards, self._searched = (), KeySpace(())
+        self._shards, self._searched, self._legs = (), KeySpace(()), ()
 
 
 def _manifest(root: Path, name: str, generation: int | None) -> Manifest:
@@ -195,7 +201,6 @@ def _verify(root: Path, manifest: Manifest, how: Verify | None) -> None:
         verify_files(folder, shard.files, full=full)
 
 
-def _not_open(leg: Leg) -> InputError:
-    return InputError(
-        "legs", f"The {leg} leg is not open: name it among the legs when the collection is opened."
-    )
+def _sparse_search(index: SparseIndex, query: Query) -> Search:
+    words = index.words(query.text)
+    return partial(index.search, words, index.statistics(words))

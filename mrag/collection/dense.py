@@ -59,7 +59,7 @@ class DensePart:
 
 
 class DenseIndex:
-    """Searches the keys of some shards at once; rows count on from one shard to the next.
+    """Searches the keys of some shards (at least one); rows count on from one shard to the next.
 
     One search is the work of one thread and lets others run; any number may search at once.
     """

@@ -18,15 +18,34 @@ JAVA_VERSION = 21
 HEAP = "MRAG_JVM_HEAP"
 DEFAULT_HEAP = "1g"
 
-_lock = threading.Lock()
+_lock = threading.RLock()
 _threads = threading.local()
 _kept: list[Any] = []
 _process: int | None = None
 
 
+@contextmanager
+def java(what: str, remedy: str) -> Iterator[None]:
+    """Around every use of the machine: one thread at a time, and Java's exceptions as CollectionErrors.
+
+    Their sentence is `what` went wrong, Java's reason, and the `remedy`. Threads wait for each other because
+    jnius keeps the receiver of a call in a method object that they all share.
+    """
+    with _lock:
+        _start()
+        from jnius import JavaException
+
+        _detach_at_the_end()
+        try:
+            yield
+        except JavaException as error:
+            reason = " ".join(str(error.innermessage or error.classname or error).split())
+            raise CollectionError(f"{what} ({reason}): {remedy}.") from None
+
+
 @cache
 def java_class(name: str) -> Any:
-    """A class of the machine, which is started at the first call of a process."""
+    """A class of the machine, by its full name."""
     _start()
     from pyserini.pyclass import autoclass
 
@@ -43,21 +62,6 @@ def cast(name: str, instance: Any) -> Any:
 def java_path(path: Path) -> Any:
     """A `java.nio.file.Path`."""
     return java_class("java.nio.file.Paths").get(str(path.absolute()))
-
-
-@contextmanager
-def java_errors(sentence: str) -> Iterator[None]:
-    """Turns a Java exception into a CollectionError: `sentence`, with the reason put into its braces."""
-    _start()
-    from jnius import JavaException
-
-    try:
-        yield
-    except JavaException as error:
-        reason = " ".join(str(error.innermessage or error.classname or error).split())
-        raise CollectionError(sentence.format(reason)) from None
-    finally:
-        _detach_at_the_end()
 
 
 class _Attachment:

@@ -157,17 +157,17 @@ class _ShardWriter:
                 f"Document {document.id!r} can't be stored: its vectors have {entry.vectors.shape[1]} "
                 f"dimensions and the others {self.dense.dimension}."
             )
-        words = [self._index(text) for texts in entry.key_texts for text in texts]
+        words = self._index([storable(text) for texts in entry.key_texts for text in texts])
         if words:
             self.dense.add(entry.vectors)
         self._payload.add(entry.built, content_hash(document), counts := _counts(entry.built, words))
         self._documents.add(document.id)
         self.counts += counts
 
-    def _index(self, key_text: str) -> int:
-        if self._sparse is None:
+    def _index(self, key_texts: list[str]) -> list[int]:
+        if self._sparse is None and key_texts:
             self._sparse = SparseWriter(self._folder, self._settings)
-        return self._sparse.add(storable(key_text), len(self._documents))
+        return self._sparse.add(key_texts, self.counts.documents) if self._sparse else []
 
 
 def _counts(built: Built, words: list[int]) -> Counts:

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from math import log1p
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,8 @@ from numpy.typing import NDArray
 
 from mrag.collection.analysis import Analyzer
 from mrag.collection.ids import Rows
-from mrag.collection.jvm import cast, java_class, java_errors, java_path
+from mrag.collection.jvm import cast, java, java_class, java_path
+from mrag.collection.payload import storable
 from mrag.settings import SparseSettings
 
 FOLDER = "lucene"
@@ -30,8 +32,11 @@ TEXT = "text"
 DOCUMENT = "document"
 MAX_QUERY_WORDS = 1024
 REMEMBERED_WORDS = 1 << 16
+
+FIELDS = "org.apache.lucene.document"
 INDEX = "org.apache.lucene.index"
 SEARCH = "org.apache.lucene.search"
+STORE = "org.apache.lucene.store"
 
 
 @dataclass(frozen=True)
@@ -62,40 +67,45 @@ class SparseStatistics:
 
 
 class SparseWriter:
-    """Indexes the keys of one shard, row by row. Nothing is written before `close`'s end."""
+    """Indexes the keys of one shard, row by row; there is no index before `close`."""
 
     def __init__(self, folder: Path, settings: SparseSettings) -> None:
-        self._analyzer = Analyzer(settings.language)
         path = folder / FOLDER
         path.mkdir()
-        no_lock = java_class("org.apache.lucene.store.NoLockFactory").INSTANCE
-        self._directory = java_class("org.apache.lucene.store.FSDirectory").open(java_path(path), no_lock)
-        self._writer = java_class(f"{INDEX}.IndexWriter")(self._directory, _writing(self._analyzer))
-        self._text, self._number = (
-            _text_field(),
-            java_class("org.apache.lucene.document.IntPoint")(DOCUMENT, 0),
-        )
-        self._document = java_class("org.apache.lucene.document.Document")()
-        self._document.add(self._text)
-        self._document.add(self._number)
+        self._java = partial(java, f"{path} can't be written", "see whether its disk is full")
+        with self._java():
+            self._analyzer = Analyzer(settings.language)
+            no_lock = java_class(f"{STORE}.NoLockFactory").INSTANCE
+            self._directory = java_class(f"{STORE}.FSDirectory").open(java_path(path), no_lock)
+            self._writer = java_class(f"{INDEX}.IndexWriter")(self._directory, _writing(self._analyzer))
+            self._text, self._number = _text_field(), java_class(f"{FIELDS}.IntPoint")(DOCUMENT, 0)
+            self._document = java_class(f"{FIELDS}.Document")()
+            self._document.add(self._text)
+            self._document.add(self._number)
 
-    def add(self, key_text: str, document: int) -> int:
-        """Appends the next key, of the document in that row; returns the number of its words."""
+    def add(self, key_texts: Iterable[str], document: int) -> list[int]:
+        """Appends the keys of the document in that row; returns the number of words of each."""
+        with self._java():
+            self._number.setIntValue(document)
+            return [self._add(text) for text in key_texts]
+
+    def _add(self, key_text: str) -> int:
         self._text.setStringValue(key_text)
-        self._number.setIntValue(document)
         self._writer.addDocument(self._document)
         return self._analyzer.count(key_text)
 
     def close(self) -> None:
         """Writes the index as one Lucene segment."""
-        self._writer.forceMerge(1)
-        self._writer.close()
-        self._directory.close()
+        with self._java():
+            self._writer.forceMerge(1)
+            self._writer.close()
+            self._directory.close()
 
     def abandon(self) -> None:
         """Gives the memory back; what is in the folder can't be used."""
-        self._writer.rollback()
-        self._directory.close()
+        with self._java():
+            self._writer.rollback()
+            self._directory.close()
 
 
 def _writing(analyzer: Analyzer) -> Any:
@@ -109,12 +119,12 @@ def _writing(analyzer: Analyzer) -> Any:
 
 
 def _text_field() -> Any:
-    kind = java_class("org.apache.lucene.document.FieldType")()
+    kind = java_class(f"{FIELDS}.FieldType")()
     kind.setTokenized(True)
     kind.setIndexOptions(java_class(f"{INDEX}.IndexOptions").DOCS_AND_FREQS)
     kind.freeze()
     empty = cast("java.lang.CharSequence", java_class("java.lang.String")(""))
-    return java_class("org.apache.lucene.document.Field")(TEXT, empty, kind)
+    return java_class(f"{FIELDS}.Field")(TEXT, empty, kind)
 
 
 # --------------------------------------------------------------------------- searching
@@ -129,7 +139,7 @@ class SparsePart:
 
 
 class SparseIndex:
-    """Searches the keys of some shards at once; rows count on from one shard to the next.
+    """Searches the keys of some shards (at least one); rows count on from one shard to the next.
 
     `live` are the keys and words of all live documents of these shards. Any number of threads may search.
     """
@@ -137,35 +147,34 @@ class SparseIndex:
     def __init__(self, parts: Sequence[SparsePart], live: SparseStatistics, settings: SparseSettings) -> None:
         self._settings = settings
         self._live = live
-        self._analyzer = Analyzer(settings.language)
         self._readers = [_open(part.folder) for part in parts]
-        self._reader = _joined(self._readers)
-        self._dead = [
-            (_searcher(reader), _documents(part.dead))
-            for reader, part in zip(self._readers, parts, strict=True)
-            if part.dead
-        ]
-        self._frequency = lru_cache(REMEMBERED_WORDS)(self._count_frequency)
-        self._all = SparseStatistics(self._reader.getDocCount(TEXT), self._reader.getSumTotalTermFreq(TEXT))
+        with self._java():
+            self._analyzer = Analyzer(settings.language)
+            self._reader = java_class(f"{INDEX}.MultiReader")(*self._readers)
+            self._dead = [
+                (_searcher(reader), java_class(f"{FIELDS}.IntPoint").newSetQuery(DOCUMENT, *part.dead))
+                for reader, part in zip(self._readers, parts, strict=True)
+                if part.dead
+            ]
+            self._all = _everything(self._reader)
+        self._frequency = lru_cache(REMEMBERED_WORDS)(partial(_frequency, self._reader))
 
-    @property
-    def keys(self) -> int:
-        """The number of rows, the dead included."""
-        return int(self._reader.maxDoc())
+    @staticmethod
+    def _java() -> AbstractContextManager[None]:
+        return java("Lucene can't search", "open the collection again")
 
     def words(self, text: str) -> list[str]:
         """The words of a query: the first 1024 different ones, with their repetitions."""
-        words = self._analyzer.words(text)
+        with self._java():
+            words = self._analyzer.words(storable(text))
         known = set(list(dict.fromkeys(words))[:MAX_QUERY_WORDS])
         return [word for word in words if word in known]
 
     def statistics(self, words: Iterable[str]) -> SparseStatistics:
         """What these shards add to the collection's statistics for a query."""
-        frequencies = {word: self._frequency(word) - self._dead_frequency(word) for word in set(words)}
+        with self._java():
+            frequencies = {word: self._frequency(word) - self._dead_frequency(word) for word in set(words)}
         return SparseStatistics(self._live.keys, self._live.words, frequencies)
-
-    def _count_frequency(self, word: str) -> int:
-        return int(self._reader.docFreq(java_class(f"{INDEX}.Term")(TEXT, word)))
 
     def _dead_frequency(self, word: str) -> int:
         return sum(searcher.count(_both(_term_query(word), dead)) for searcher, dead in self._dead)
@@ -177,11 +186,12 @@ class SparseIndex:
 
         Dead keys may be among them; only keys with a word of the query are.
         """
-        searcher = _searcher(self._reader)
-        searcher.setSimilarity(self._similarity(collection))
-        hits = searcher.search(self._query(words, collection), count).scoreDocs
-        scores = np.fromiter((hit.score for hit in hits), np.float32, len(hits))
-        rows = np.fromiter((hit.doc for hit in hits), np.int64, len(hits))
+        with self._java():
+            searcher = _searcher(self._reader)
+            searcher.setSimilarity(self._similarity(collection))
+            hits = searcher.search(self._query(words, collection), count).scoreDocs
+            scores = np.fromiter((hit.score for hit in hits), np.float32, len(hits))
+            rows = np.fromiter((hit.doc for hit in hits), np.int64, len(hits))
         return scores[scores > 0], rows[scores > 0]
 
     def _query(self, words: Sequence[str], collection: SparseStatistics) -> Any:
@@ -203,28 +213,30 @@ class SparseIndex:
         return java_class(f"{SEARCH}.similarities.BM25Similarity")(k1, per_length / k1 if k1 else 0.0)
 
     def close(self) -> None:
-        """Gives files and memory back."""
-        for reader in self._readers:
-            reader.close()
+        """Gives files and memory back; without it Java does, some time after the last reference is gone."""
+        with self._java():
+            for reader in self._readers:
+                reader.close()
 
 
 def _open(folder: Path) -> Any:
     path = folder / FOLDER
-    with java_errors(f"{path} is no readable Lucene index ({{}}): restore it, or index the collection anew."):
-        directory = java_class("org.apache.lucene.store.FSDirectory").open(java_path(path))
+    with java(f"{path} is no readable Lucene index", "restore it, or index the collection anew"):
+        directory = java_class(f"{STORE}.FSDirectory").open(java_path(path))
         return java_class(f"{INDEX}.DirectoryReader").open(directory)
 
 
-def _joined(readers: Sequence[Any]) -> Any:
-    return java_class(f"{INDEX}.MultiReader")(*readers)
+def _everything(reader: Any) -> SparseStatistics:
+    """Of all keys, the dead included, in Lucene's own numbers."""
+    return SparseStatistics(reader.getDocCount(TEXT), reader.getSumTotalTermFreq(TEXT))
+
+
+def _frequency(reader: Any, word: str) -> int:
+    return int(reader.docFreq(java_class(f"{INDEX}.Term")(TEXT, word)))
 
 
 def _searcher(reader: Any) -> Any:
     return java_class(f"{SEARCH}.IndexSearcher")(cast(f"{INDEX}.IndexReader", reader))
-
-
-def _documents(rows: Sequence[int]) -> Any:
-    return java_class("org.apache.lucene.document.IntPoint").newSetQuery(DOCUMENT, *rows)
 
 
 def _term_query(word: str) -> Any:

@@ -31,7 +31,7 @@ async def build_one(builder: Builder, document: Document, model: LanguageModel |
 
 
 def encode_built(built: Built, encoder: Encoder, key_text: KeyText) -> ShardEntry:
-    """The document with the vectors of its keys. Raises ModelError and, for what can't be stored, DocumentError."""
+    """The document with the vectors of its keys. Raises ModelError and DocumentError."""
     texts = key_texts(built, key_text)
     vectors = encoder.encode([text for group in texts for text in group], "passage")
     entry = ShardEntry(built, texts, vectors)

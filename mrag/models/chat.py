@@ -57,15 +57,15 @@ class ChatTokenizer:
 
         chat = [{"role": message.role, "content": f"@@content-{i}@@"} for i, message in enumerate(messages)]
         try:
-            rendered: str = self._renderer.apply_chat_template(
+            rendered = self._renderer.apply_chat_template(
                 chat, tokenize=False, add_generation_prompt=True, enable_thinking=False
             )
         except jinja2.TemplateError as error:
             raise ModelError(f"The model's chat template refuses this chat: {error}.") from None
-        return rendered
+        return str(rendered)
 
 
 def _pattern(token: dict[str, Any]) -> str:
     """The token in rendered text, with the white space that it takes along."""
     left, right = (r"\s*" if token.get(side) else "" for side in ("lstrip", "rstrip"))
-    return left + re.escape(token["content"]) + right
+    return left + re.escape(str(token["content"])) + right

@@ -72,7 +72,7 @@ class SentenceEncoder:
         lengths = np.linalg.norm(rows, axis=1, keepdims=True)
         for row in np.flatnonzero(~np.isfinite(lengths) | (lengths == 0)):
             self._refuse(texts[row], kind, float(lengths[row, 0]))
-        return rows / lengths
+        return np.asarray(rows / lengths, np.float32)
 
     def _loaded(self) -> Any:
         self.load()

@@ -63,7 +63,8 @@ class ModelSkeleton(ABC):
                 if piece is None:
                     break
                 blank = blank and not piece.strip()
-                yield piece
+                if piece:
+                    yield piece
         if blank:
             raise self._empty(request)
 

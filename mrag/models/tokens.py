@@ -44,8 +44,10 @@ class PlainTokenizer:
 
         tree = read_tokenizer(file)
         self._control = control_ids(tree)
-        tree["added_tokens"] = [token for token in tree["added_tokens"] if token["content"].isspace()]
-        self._engine = tokenizers.Tokenizer.from_str(json.dumps(tree))
+        kept = [token for token in tree["added_tokens"] if token["content"].isspace()]
+        self._engine = tokenizers.Tokenizer.from_str(json.dumps({**tree, "added_tokens": kept}))
+        # What is left of the added tokens is numbered anew.
+        self._true_ids = {self._engine.token_to_id(token["content"]): token["id"] for token in kept}
         self._engine.no_truncation()
         self._engine.no_padding()
 
@@ -63,7 +65,8 @@ class PlainTokenizer:
 
     def _tokens(self, text: str) -> Iterator[tuple[int, tuple[int, int]]]:
         encoded = self._engine.encode(without_surrogates(text), add_special_tokens=False)
-        for token, (start, end) in zip(encoded.ids, encoded.offsets, strict=True):
+        for number, (start, end) in zip(encoded.ids, encoded.offsets, strict=True):
+            token = self._true_ids.get(number, number)
             if token not in self._control:
                 yield token, (start, end)
                 continue

@@ -223,6 +223,6 @@ def start_engine(settings: VllmSettings, folder: Path) -> Any:
         return AsyncLLM.from_engine_args(arguments)
     except (ValueError, RuntimeError, OSError) as error:
         raise ModelError(
-            f"The engine of {settings.model} did not start ({_line(error)}): lower window_tokens, memory_fraction "
-            "or kv_cache_gib of the language model, or close what else fills the memory."
+            f"The engine of {settings.model} did not start ({_line(error)}): lower window_tokens, "
+            "memory_fraction or kv_cache_gib, or close what else fills the memory."
         ) from error

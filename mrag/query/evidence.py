@@ -133,10 +133,9 @@ def _table_schema(
 
 
 def _row_schema(columns: Sequence[str], labels: Sequence[str], quoting: Quoting) -> dict[str, Any]:
-    properties: dict[str, Any] = {"source": {"type": "string", "enum": list(labels)}}
-    if quoting == "copied":
-        properties["quote"] = _TEXT
+    properties: dict[str, Any] = {"quote": _TEXT} if quoting == "copied" else {}
     properties |= dict.fromkeys(columns, _TEXT)
+    properties["source"] = {"type": "string", "enum": list(labels)}
     return {
         "type": "object",
         "properties": properties,

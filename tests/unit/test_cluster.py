@@ -26,7 +26,7 @@ CLUSTER = ROOT / "cluster"
 MANIFESTS = {"RayCluster": "raycluster", "RayJob": "rayjob", "RayService": "rayservice"}
 CARDS = ("a800", "rtx")
 SHARED = PurePosixPath("/mnt/mrag")
-UNITS = {"Gi": 1024**3}
+GIB = 1024**3
 
 
 class StrictLoader(yaml.SafeLoader):
@@ -71,7 +71,7 @@ def container(group: Any) -> Any:
 
 
 def quantity(text: str) -> int:
-    return int(text[:-2]) * UNITS[text[-2:]]
+    return int(text.removesuffix("Gi")) * GIB
 
 
 def service_secret() -> str:
@@ -91,26 +91,19 @@ def dockerfile(instruction: str) -> list[str]:
 # --------------------------------------------------------------------------- read by Ray
 
 
-def ray_up_types() -> dict[str, Any]:
+def node_types(place: str) -> dict[str, Any]:
+    """The node types as Ray's autoscaler reads them, after its own validation; the head is `head`."""
+    from ray.autoscaler._private.kuberay.autoscaling_config import _derive_autoscaling_config_from_ray_cr
     from ray.autoscaler._private.util import prepare_config, validate_config
 
-    config = prepare_config(ray_up())
-    validate_config(config)
-    return dict(config["available_node_types"])
-
-
-def kuberay_types(kind: str) -> dict[str, Any]:
-    from ray.autoscaler._private.kuberay.autoscaling_config import _derive_autoscaling_config_from_ray_cr
-
-    config = _derive_autoscaling_config_from_ray_cr(
-        {"metadata": {"name": "mrag", "namespace": "default"}, "spec": ray_cluster(kind)}
-    )
+    if place == "ray up":
+        config = prepare_config(ray_up())
+        validate_config(config)
+    else:
+        resource = {"metadata": {"name": "mrag", "namespace": "default"}, "spec": ray_cluster(place)}
+        config = _derive_autoscaling_config_from_ray_cr(resource)
     types = dict(config["available_node_types"])
     return {"head": types.pop(config["head_node_type"]), **types}
-
-
-def node_types(place: str) -> dict[str, Any]:
-    return ray_up_types() if place == "ray up" else kuberay_types(place)
 
 
 PLACES = pytest.mark.parametrize("place", ["ray up", *MANIFESTS])
@@ -213,7 +206,9 @@ def test_the_rayservice_carries_the_service_file() -> None:
     assert yaml.safe_load(manifest("RayService")["spec"]["serveConfigV2"]) == serve_config()
 
 
-def test_ray_serve_and_the_builder_accept_the_service_file() -> None:
+def test_ray_serve_builds_the_application_of_the_service_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    from ray.serve import Application
+    from ray.serve._private.api import call_user_app_builder_with_args_if_necessary
     from ray.serve.schema import ServeDeploySchema
 
     schema = ServeDeploySchema.model_validate(serve_config())
@@ -225,6 +220,9 @@ def test_ray_serve_and_the_builder_accept_the_service_file() -> None:
     settings = load_settings(ROOT / arguments.config, tuple(arguments.overrides))
     assert (schema.http_options.host, schema.http_options.port) == (settings.serve.host, settings.serve.port)
     assert settings.collection.root.is_relative_to(SHARED)
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setenv(str(settings.serve.token_env), "a token of a test")
+    assert isinstance(call_user_app_builder_with_args_if_necessary(builder, application.args), Application)
 
 
 def test_the_jobs_command_line_accepts_the_entrypoint() -> None:
@@ -368,9 +366,6 @@ def test_machines_of_ray_up_mount_the_shared_folder_before_their_container_start
     config = ray_up()
     assert f"-v {SHARED}:{SHARED}" in config["docker"]["run_options"]
     assert any(f"mountpoint -q {SHARED} ||" in command for command in config["initialization_commands"])
-
-
-# --------------------------------------------------------------------------- what people read
 
 
 def test_the_readme_names_files_that_exist() -> None:

@@ -26,8 +26,9 @@ print(json.dumps([names, sorted(module for module in sys.modules if "." not in m
 def walk(package: str, folder: Path) -> tuple[set[str], set[str]]:
     """The modules of a package, and the top-level names in sys.modules when all are imported."""
     command = [sys.executable, "-c", WALK, package]
-    shown = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True).stdout
-    names, loaded = json.loads(shown)
+    ended = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+    assert ended.returncode == 0, ended.stderr
+    names, loaded = json.loads(ended.stdout)
     return set(names), set(loaded)
 
 

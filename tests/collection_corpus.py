@@ -1,0 +1,100 @@
+"""Small collections for the tests of the access path: every vector follows from its key's text."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from mrag.collection import (
+    Manifest,
+    SegmentInfo,
+    ShardEntry,
+    Stamp,
+    new_segment_id,
+    publish,
+    shard_folder,
+    shard_of,
+    write_shard,
+)
+from mrag.collection.ids import stable_hash
+from mrag.schema import Built, Coverage, Document, Query, Record, SourceUnit, Vectors
+from mrag.settings import DenseSettings, SparseSettings
+
+DIMENSION = 16
+STAMP = Stamp(
+    builder="units-1",
+    encoder="hash-16",
+    dimension=DIMENSION,
+    analyzer="en",
+    k1=0.9,
+    b=0.4,
+    key_text="key",
+    builder_settings={"max_unit_tokens": 240},
+)
+
+
+def vector_of(text: str) -> Vectors:
+    """A unit row; the same text gives the same one."""
+    row = np.random.default_rng(stable_hash(text)).normal(size=DIMENSION)
+    return (row / np.linalg.norm(row)).astype(np.float32)
+
+
+def vectors_of(texts: Sequence[str]) -> Vectors:
+    """Rows (n, DIMENSION)."""
+    return np.stack([vector_of(text) for text in texts]) if texts else np.empty((0, DIMENSION), np.float32)
+
+
+def make_entry(document_id: str, keys: Sequence[Sequence[str]], text: str | None = None) -> ShardEntry:
+    """A document of one unit and one record for each tuple of keys; its text is the keys' unless given."""
+    parts = [" / ".join(record) for record in keys] if text is None else [text] * len(keys)
+    units, start = [], 0
+    for number, part in enumerate(parts, start=1):
+        units.append(SourceUnit(document_id, number, start, start + len(part), part, ("Top", f"§{number}")))
+        start += len(part) + 2
+    document = Document(document_id, "\n\n".join(parts), f"About {document_id}", {"year": 1900})
+    records = tuple(
+        Record(
+            f"{document_id}#{unit.number}",
+            document_id,
+            tuple(record),
+            f"value of {unit.text}",
+            (unit.number,),
+        )
+        for unit, record in zip(units, keys, strict=True)
+    )
+    built = Built(document, tuple(units), records, Coverage(len(units), len(units), 0))
+    texts = [key for record in keys for key in record]
+    return ShardEntry(built, tuple(tuple(record) for record in keys), vectors_of(texts))
+
+
+def write_segment(root: Path, name: str, entries: Iterable[ShardEntry], shards: int = 1) -> SegmentInfo:
+    """A segment on disk, not yet published."""
+    spread: list[list[ShardEntry]] = [[] for _ in range(shards)]
+    for entry in entries:
+        spread[shard_of(entry.built.document.id, shards)].append(entry)
+    segment = new_segment_id()
+    infos = [
+        write_shard(shard_folder(root, name, segment, number), part, DenseSettings(), SparseSettings())
+        for number, part in enumerate(spread)
+    ]
+    return SegmentInfo(segment, tuple(infos))
+
+
+def add(
+    root: Path,
+    name: str,
+    entries: Iterable[ShardEntry],
+    shards: int = 1,
+    replaced: Collection[str] = (),
+    duplicates: Mapping[str, str] | None = None,
+    stamp: Stamp = STAMP,
+) -> Manifest:
+    """One run: a segment written and published."""
+    return publish(root, name, stamp, write_segment(root, name, entries, shards), replaced, duplicates)
+
+
+def ask(text: str, depth: int = 10) -> Query:
+    """A query of both legs."""
+    return Query(text, depth, vector=vector_of(text))

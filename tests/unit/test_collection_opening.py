@@ -1,0 +1,205 @@
+"""Opening a collection: what is damaged or does not fit is refused in one sentence, the rest can be read."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mrag.collection import Collection
+from mrag.errors import CollectionError, InputError, MragError, NotFoundError, SettingsError
+from mrag.schema import Query, Record, RecordKind
+from mrag.settings import DenseSettings
+from tests.collection_corpus import add, ask, make_entry, vector_of
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("Wurzel ü {}")
+    add(
+        root,
+        "c",
+        [make_entry(f"d{number}", [["river bridge", "lake"], ["castle"]]) for number in range(6)],
+        shards=2,
+    )
+    add(root, "c", [make_entry("d1", [["winter"]]), make_entry("e", [["copper"]])], duplicates={"copy": "e"})
+    return root
+
+
+def refusal(root: Path, verify: str) -> str:
+    with pytest.raises(CollectionError) as caught:
+        Collection.open(root, "c", verify=verify)  # type: ignore[arg-type]
+    return str(caught.value)
+
+
+# --------------------------------------------------------------------------- refusals
+
+
+def truncate(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-1])
+
+
+def flip(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 4
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize(("damage", "verify"), [(Path.unlink, "fast"), (truncate, "fast"), (flip, "full")])
+def test_every_damaged_file_is_refused_by_name(
+    root: Path, tmp_path: Path, damage: Callable[[Path], None], verify: str
+) -> None:
+    whole = sorted(path.relative_to(root) for path in (root / "c" / "segments").rglob("*") if path.is_file())
+    assert {path.name for path in whole} >= {
+        "documents.arrow",
+        "units.arrow",
+        "records.arrow",
+        "keys.faiss",
+        "_0.cfs",
+    }
+    whole.append(Path("c/manifests/000002.json"))
+    for number, path in enumerate(whole):
+        copy = tmp_path / str(number)
+        shutil.copytree(root, copy)
+        damage(copy / path)
+        sentence = refusal(copy, verify)
+        assert str(path) in sentence
+        assert sentence.endswith(".")
+        assert "restore" in sentence
+
+
+def test_small_collections_are_verified_in_full_unless_told_otherwise(root: Path, tmp_path: Path) -> None:
+    shutil.copytree(root, tmp_path / "r")
+    path = next((tmp_path / "r").rglob("records.arrow"))
+    content = path.read_bytes()
+    path.write_bytes(content.replace(b"value of", b"VALUE of"))
+    with pytest.raises(CollectionError, match="checksum"):
+        Collection.open(tmp_path / "r", "c")
+    Collection.open(tmp_path / "r", "c", verify="fast")
+
+
+def test_damage_that_only_the_engines_see_is_refused_too(root: Path, tmp_path: Path) -> None:
+    for name in ("keys.faiss", "_0.cfs", "segments_1"):
+        copy = tmp_path / name
+        shutil.copytree(root, copy)
+        path = next(copy.rglob(name))
+        path.write_bytes(b"\xff" * path.stat().st_size)
+        assert ("keys.faiss" if name == "keys.faiss" else "lucene") in refusal(copy, "fast")
+
+
+def test_an_unknown_collection_or_generation_is_not_found(root: Path) -> None:
+    for name in ("nowhere", "../c", ""):
+        with pytest.raises(NotFoundError, match="There is no collection") as caught:
+            Collection.open(root, name)
+        assert caught.value.field == "collection"
+    with pytest.raises(NotFoundError, match="no generation 9") as caught:
+        Collection.open(root, "c", generation=9)
+    assert caught.value.field == "generation"
+
+
+def test_another_encoder_is_refused(root: Path) -> None:
+    Collection.open(root, "c", encoder_fingerprint="hash-16")
+    with pytest.raises(CollectionError, match="'c' is encoded by 'hash-16', not by 'e5': set that encoder"):
+        Collection.open(root, "c", encoder_fingerprint="e5")
+
+
+def test_a_gpu_that_is_not_there_is_refused(root: Path) -> None:
+    faiss = pytest.importorskip("faiss")
+    if hasattr(faiss, "StandardGpuResources") and faiss.get_num_gpus():
+        pytest.skip("this machine has one")
+    with pytest.raises(SettingsError, match=r"dense\.device is gpu, but .*: install faiss-gpu"):
+        Collection.open(root, "c", dense=DenseSettings(device="gpu"))
+
+
+# --------------------------------------------------------------------------- reading
+
+
+def test_an_earlier_generation_is_as_it_was(root: Path) -> None:
+    before, now = Collection.open(root, "c", generation=1), Collection.open(root, "c")
+    assert [collection.document("d1").text for collection in (before, now)] == [
+        "river bridge / lake\n\ncastle",
+        "winter",
+    ]
+    assert [len(collection.search(ask("castle"))["sparse"]) for collection in (before, now)] == [6, 5]
+
+
+def test_records_are_fetched_in_the_order_asked(root: Path) -> None:
+    collection = Collection.open(root, "c")
+    wanted = ["d5#2", "e#1", "d0#1", "d1#1", "d0#1"]
+    stored = collection.fetch(wanted)
+    assert [item.record.id for item in stored] == wanted
+    assert stored[0].record == Record("d5#2", "d5", ("castle",), "value of castle", (2,))
+    assert stored[0].document.title == "About d5"
+    assert stored[0].document.metadata == {"year": 1900}
+    assert [(unit.number, unit.text, unit.section) for unit in stored[0].units] == [
+        (2, "castle", ("Top", "§2"))
+    ]
+    assert stored[3].record.keys == ("winter",)
+    assert collection.units("d5") == make_entry("d5", [["river bridge", "lake"], ["castle"]]).built.units
+    assert collection.fetch([]) == ()
+
+
+def test_what_is_dead_or_unknown_can_not_be_fetched(root: Path) -> None:
+    collection = Collection.open(root, "c")
+    with pytest.raises(NotFoundError, match="no record 'd1#2'") as caught:
+        collection.fetch(["e#1", "d1#2"])
+    assert caught.value.field == "record_ids"
+    for read in (collection.document, collection.units, collection.records):
+        with pytest.raises(NotFoundError, match="no document 'copy'") as caught:
+            read("copy")
+        assert caught.value.field == "document"
+
+
+def test_statistics_are_of_the_living(root: Path) -> None:
+    statistics = Collection.open(root, "c", legs=()).statistics
+    assert (statistics.counts.documents, statistics.counts.records, statistics.counts.keys) == (7, 12, 17)
+    assert statistics.kinds == {RecordKind.MARKER: 12}
+    assert statistics.pointers == {"single": 12, "consecutive": 0, "scattered": 0}
+
+
+def test_a_query_that_can_not_be_answered_is_refused_by_its_field(root: Path) -> None:
+    collection = Collection.open(root, "c", legs=("dense",))
+    bad = np.full(16, np.nan, np.float32)
+    for query, name in (
+        (Query("river", 1, ("sparse",)), "legs"),
+        (Query("river", 1, ("dense",)), "vector"),
+        (Query("river", 1, ("dense",), vector_of("river")[:3]), "vector"),
+        (Query("river", 1, ("dense",), bad), "vector"),
+        (Query("river", 0, ("dense",), vector_of("river")), "depth"),
+    ):
+        with pytest.raises(InputError) as caught:
+            collection.search(query)
+        assert caught.value.field == name
+
+
+def test_threads_may_search_at_once_and_end(root: Path) -> None:
+    collection = Collection.open(root, "c")
+    expected = collection.search(ask("river castle winter"))
+    found = []
+
+    def work() -> None:
+        for _ in range(20):
+            found.append(collection.search(ask("river castle winter")))
+            collection.fetch(["d0#1", "e#1"])
+
+    for _ in range(3):
+        threads = [threading.Thread(target=work) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert found == [expected] * 240
+
+
+def test_a_closed_collection_can_not_be_searched(root: Path) -> None:
+    collection = Collection.open(root, "c")
+    collection.close()
+    collection.close()
+    with pytest.raises(MragError):
+        collection.search(ask("river"))
+    with pytest.raises(NotFoundError):
+        collection.fetch(["d0#1"])

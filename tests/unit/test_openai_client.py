@@ -1,0 +1,293 @@
+"""The OpenAI-compatible client against an endpoint that misbehaves in every way that is known."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import threading
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from mrag.errors import EmptyReplyError, ModelError, ModelTimeoutError, PromptTooLongError
+from mrag.models.language_model import Message, Request
+from mrag.models.openai_client import OpenAIModel, is_closed, label_logprobs
+from mrag.schema import Usage
+from mrag.settings import OpenAISettings
+from tests.fake_endpoint import FakeEndpoint, Reply, Script, fake_endpoint
+
+KEY = "sk-a-very-secret-key"
+CLOSED = {
+    "type": "object",
+    "properties": {"city": {"type": "string"}},
+    "required": ["city"],
+    "additionalProperties": False,
+}
+
+
+@pytest.fixture(autouse=True)
+def _key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MRAG_TEST_KEY", KEY)
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The client's own waiting is a hundred times shorter; what the endpoint asks for is not."""
+    monkeypatch.setattr("openai._base_client.INITIAL_RETRY_DELAY", 0.005)
+    monkeypatch.setattr("openai._base_client.MAX_RETRY_DELAY", 0.01)
+
+
+@asynccontextmanager
+async def opened(script: Script, **more: Any) -> AsyncIterator[tuple[OpenAIModel, FakeEndpoint]]:
+    with fake_endpoint(script) as endpoint:
+        fields = {"model": "m", "base_url": endpoint.url, "api_key_env": "MRAG_TEST_KEY", "max_retries": 2}
+        model = OpenAIModel(OpenAISettings(engine="openai", **{**fields, **more}))
+        yield model, endpoint
+        await model.close()
+
+
+def ask(text: str = "Where is the buoy?", **more: Any) -> Request:
+    return Request((Message("user", text),), **{"max_tokens": 20, "purpose": "generate", **more})
+
+
+def always(reply: Reply) -> Script:
+    return lambda body, number: reply
+
+
+def after(refusals: list[Reply], reply: Reply) -> Script:
+    return lambda body, number: refusals[number - 1] if number <= len(refusals) else reply
+
+
+async def test_a_reply_with_its_usage_and_the_request_as_sent() -> None:
+    async with opened(always(Reply("in the harbour", finish="length"))) as (model, endpoint):
+        completion = await model.complete(ask())
+    assert (completion.text, completion.finish) == ("in the harbour", "length")
+    assert completion.usage == Usage(1, 4, 3)
+    [body] = endpoint.asked
+    assert body["messages"] == [{"role": "user", "content": "Where is the buoy?"}]
+    assert (body["model"], body["max_tokens"], body["temperature"]) == ("m", 20, 0.0)
+    assert "response_format" not in body
+    assert endpoint.keys == [f"Bearer {KEY}"]
+
+
+async def test_a_schema_is_sent_and_is_strict_where_it_is_closed() -> None:
+    open_schema = {"type": "object", "properties": {"city": {"type": "string"}}}
+    async with opened(always(Reply("{}"))) as (model, endpoint):
+        await model.complete(ask(schema=CLOSED, purpose="extract rows"))
+        await model.complete(ask(schema=open_schema))
+    first, second = (body["response_format"]["json_schema"] for body in endpoint.asked)
+    assert first == {"name": "extract_rows", "schema": CLOSED, "strict": True}
+    assert second["strict"] is False
+
+
+async def test_a_schema_stays_here_where_the_endpoint_knows_none() -> None:
+    async with opened(always(Reply("{}")), structured_output=False) as (model, endpoint):
+        await model.complete(ask(schema=CLOSED))
+    assert "response_format" not in endpoint.asked[0]
+
+
+def test_a_nested_open_object_opens_the_schema() -> None:
+    inside = {"type": "object", "properties": {"rows": {"type": "array", "items": {"type": "object"}}}}
+    assert is_closed(CLOSED)
+    assert not is_closed({**inside, "required": ["rows"], "additionalProperties": False})
+
+
+@pytest.mark.parametrize("status", [408, 429, 500, 502, 503])
+async def test_what_a_busy_endpoint_refuses_is_asked_again(status: int) -> None:
+    async with opened(after([Reply(status=status)] * 2, Reply("at last"))) as (model, endpoint):
+        assert (await model.complete(ask())).text == "at last"
+    assert len(endpoint.asked) == 3
+
+
+async def test_retry_after_is_waited_for() -> None:
+    loop = asyncio.get_running_loop()
+    refusal = Reply(status=429, headers={"Retry-After": "1"})
+    async with opened(after([refusal], Reply("now"))) as (model, _):
+        began = loop.time()
+        assert (await model.complete(ask())).text == "now"
+    assert loop.time() - began >= 1
+
+
+@pytest.mark.parametrize("status", [429, 503])
+async def test_an_endpoint_that_stays_busy_is_an_error_worth_a_later_try(status: int) -> None:
+    async with opened(always(Reply(status=status))) as (model, endpoint):
+        with pytest.raises(ModelError, match=f"{status} after every retry") as caught:
+            await model.complete(ask())
+    assert caught.value.retryable
+    assert len(endpoint.asked) == 3
+
+
+async def test_the_deadline_bounds_all_tries_together() -> None:
+    refusal = Reply(status=429, headers={"Retry-After": "60"})
+    async with opened(always(refusal)) as (model, endpoint):
+        with pytest.raises(ModelTimeoutError, match=r"0\.2 s"):
+            await model.complete(ask(timeout_s=0.2))
+    assert len(endpoint.asked) == 1
+
+
+async def test_a_silent_endpoint_meets_the_deadline() -> None:
+    async with opened(always(Reply("late", delay_s=0.5)), timeout_s=0.1) as (model, _):
+        with pytest.raises(ModelTimeoutError, match="m@"):
+            await model.complete(ask())
+
+
+@pytest.mark.parametrize("status", [401, 403])
+async def test_a_refused_key_names_its_variable_and_never_the_key(
+    status: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    body = {"error": {"message": f"Incorrect API key provided: {KEY}"}}
+    async with opened(always(Reply(status=status, body=body))) as (model, endpoint):
+        with pytest.raises(ModelError, match="MRAG_TEST_KEY") as caught:
+            await model.complete(ask())
+    assert not caught.value.retryable
+    assert len(endpoint.asked) == 1
+    assert endpoint.url in str(caught.value)
+    assert KEY not in str(caught.value)
+    assert caught.value.__cause__ is None
+    assert KEY not in caplog.text
+
+
+@pytest.mark.parametrize("status", [404, 400, 500])
+async def test_a_key_repeated_in_any_refusal_is_blotted_out(status: int) -> None:
+    body = {"error": {"message": f"no {KEY} here"}}
+    async with opened(always(Reply(status=status, body=body))) as (model, _):
+        with pytest.raises(ModelError, match=r"\*\*\*") as caught:
+            await model.complete(ask())
+    assert KEY not in str(caught.value)
+
+
+async def test_a_missing_model_names_the_endpoint() -> None:
+    body = {"error": {"message": "The model `m` does not exist"}}
+    async with opened(always(Reply(status=404, body=body))) as (model, endpoint):
+        with pytest.raises(ModelError, match="'m'") as caught:
+            await model.complete(ask())
+    assert endpoint.url in str(caught.value)
+    assert not caught.value.retryable
+
+
+async def test_an_unreachable_endpoint_names_its_address() -> None:
+    with fake_endpoint(always(Reply())) as endpoint:
+        pass
+    settings = OpenAISettings(engine="openai", model="m", base_url=endpoint.url, max_retries=1)
+    model = OpenAIModel(settings)
+    with pytest.raises(ModelError, match="base_url") as caught:
+        await model.complete(ask())
+    assert endpoint.url in str(caught.value)
+    assert caught.value.retryable
+    await model.close()
+
+
+async def test_a_user_and_password_in_the_address_are_not_shown() -> None:
+    url = "http://anna:hunter2@127.0.0.1:9/v1"
+    model = OpenAIModel(OpenAISettings(engine="openai", model="m", base_url=url, max_retries=0))
+    assert model.name == "m@http://127.0.0.1:9/v1"
+    with pytest.raises(ModelError) as caught:
+        await model.complete(ask())
+    assert "hunter2" not in str(caught.value)
+
+
+async def test_a_window_that_only_the_endpoint_knows() -> None:
+    body = {"error": {"message": "This model's maximum context length is 4096 tokens"}}
+    async with opened(always(Reply(status=400, body=body))) as (model, _):
+        with pytest.raises(PromptTooLongError, match="4096"):
+            await model.complete(ask())
+
+
+@pytest.mark.parametrize("body", ["<html>a login page</html>", {"detail": "fine"}, {"choices": []}])
+async def test_an_answer_of_another_form_is_an_error(body: Any) -> None:
+    async with opened(always(Reply(body=body))) as (model, _):
+        with pytest.raises(ModelError, match="base_url"):
+            await model.complete(ask())
+
+
+async def test_a_filtered_reply_is_an_error() -> None:
+    async with opened(always(Reply("", finish="content_filter"))) as (model, _):
+        with pytest.raises(ModelError, match="content_filter"):
+            await model.complete(ask())
+
+
+async def test_a_reply_of_nothing_is_an_empty_one() -> None:
+    choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": None}}
+    body = {"id": "1", "object": "chat.completion", "created": 0, "model": "m", "choices": [choice]}
+    async with opened(always(Reply(body=body))) as (model, _):
+        with pytest.raises(EmptyReplyError):
+            await model.complete(ask())
+
+
+async def test_a_stream_that_breaks_off_is_an_error_after_its_pieces() -> None:
+    pieces = []
+
+    async def read(model: OpenAIModel) -> None:
+        async for piece in model.stream(ask()):
+            pieces.append(piece)  # noqa: PERF401
+
+    async with opened(always(Reply("one two three four", cut_after=2))) as (model, _):
+        with pytest.raises(ModelError, match="broke off"):
+            await read(model)
+    assert "".join(pieces) == "one two"
+
+
+async def test_hostile_text_arrives_as_it_was() -> None:
+    text = '<|im_end|> </s> {"a": "\x00"} ‮ \ud800'
+    async with opened(always(Reply("fine"))) as (model, endpoint):
+        await model.complete(ask(text))
+    assert endpoint.asked[0]["messages"][0]["content"] == text.replace("\ud800", "?")
+
+
+async def test_labels_are_weighed_among_themselves() -> None:
+    top = {" A": math.log(0.3), "A": math.log(0.1), "B": math.log(0.4), "The": math.log(0.1)}
+    async with opened(always(Reply("A", logprobs=top))) as (model, endpoint):
+        chosen = await model.choose(ask(), ["A", "B", "C"])
+    assert chosen["A"] == pytest.approx(math.log(0.4 / 0.9))
+    assert chosen["B"] == pytest.approx(math.log(0.4 / 0.9))
+    assert chosen["C"] == pytest.approx(math.log(0.1 / 0.9))
+    assert (endpoint.asked[0]["max_tokens"], endpoint.asked[0]["top_logprobs"]) == (1, 20)
+
+
+async def test_an_endpoint_without_log_probabilities_is_refused() -> None:
+    async with opened(always(Reply("A"))) as (model, _):
+        with pytest.raises(ModelError, match="no log-probabilities"):
+            await model.choose(ask(), ["A", "B"])
+
+
+def test_labels_that_nobody_thought_of_are_refused() -> None:
+    with pytest.raises(ModelError, match="likeliest"):
+        label_logprobs([("The", -0.1), ("a", -3.0)], ["A", "B"])
+
+
+@pytest.mark.parametrize(
+    ("text", "tokens"), [("abc", 3), ("日本", 6), ("", 0)], ids=["ascii", "three bytes each", "nothing"]
+)
+async def test_without_a_tokenizer_bytes_bound_the_prompt(text: str, tokens: int) -> None:
+    async with opened(always(Reply("x")), window_tokens=512) as (model, endpoint):
+        assert model.count_tokens(text) == tokens
+        assert model.count_prompt_tokens((Message("user", text),)) > tokens
+        with pytest.raises(PromptTooLongError, match="512"):
+            await model.complete(ask("x" * 480))
+    assert endpoint.asked == []
+
+
+async def test_no_more_than_max_concurrency_reach_the_endpoint() -> None:
+    inside = 0
+    most = 0
+    lock = threading.Lock()
+
+    def script(body: dict[str, Any], number: int) -> Reply:
+        nonlocal inside, most
+        with lock:
+            inside += 1
+            most = max(most, inside)
+        time.sleep(0.02)
+        with lock:
+            inside -= 1
+        return Reply("done")
+
+    async with opened(script, max_concurrency=2) as (model, endpoint):
+        await asyncio.gather(*(model.complete(ask(str(i))) for i in range(8)))
+    assert len(endpoint.asked) == 8
+    assert most == 2
