@@ -148,7 +148,7 @@ def say(text: str) -> None:
 
 
 def quietly() -> None:
-    """Leaves the log to the job's own lines; Ray keeps the workers' and Ray Data's in the session's folder."""
+    """Leaves the log to the job's own lines; Ray keeps the others in its session's folder."""
     logging.getLogger("ray.data").setLevel(logging.ERROR)
     ray.data.DataContext.get_current().enable_progress_bars = False
 

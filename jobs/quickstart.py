@@ -10,6 +10,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Iterator
+from dataclasses import dataclass
 from importlib.resources import as_file, files
 from pathlib import Path
 from typing import Annotated
@@ -29,16 +30,35 @@ SAMPLE = "sample"
 console = Console(highlight=False, soft_wrap=True)
 
 
-def run(settings: Settings, config: str, folder: Path, questions: int, keep: bool) -> int:
+@dataclass(frozen=True)
+class Chosen:
+    """The settings that the job and the service share, and how their command lines are told of them."""
+
+    config: str
+    overrides: tuple[str, ...]
+
+    @property
+    def settings(self) -> Settings:
+        """The tree. Raises SettingsError."""
+        return load_settings(Path(self.config), self.overrides)
+
+    @property
+    def options(self) -> list[str]:
+        """The command-line form."""
+        return ["--config", self.config, *(part for item in self.overrides for part in ("--set", item))]
+
+
+def run(chosen: Chosen, folder: Path, questions: int, keep: bool) -> int:
     """The whole walk; the exit code is 1 where more than one of the asked questions came out wrong."""
+    settings = chosen.settings
     logs = Path(tempfile.mkdtemp(prefix="mrag-quickstart-"))
     console.rule("1  models")
     fetch_models(settings, console)
     with ray_head(logs) as cluster:
         console.rule("2  index")
-        submit(cluster, config, folder, settings)
+        submit(cluster, chosen, folder)
         console.rule("3  ask")
-        with service(cluster, config, settings, logs) as url:
+        with service(cluster, chosen, logs) as url:
             right = [show(console, ask(url, settings, item), item) for item in read_questions(questions)]
             if keep:
                 console.print(f"Serving on {url} - stop with Ctrl-C.")
@@ -46,9 +66,9 @@ def run(settings: Settings, config: str, folder: Path, questions: int, keep: boo
     return 0 if sum(right) >= len(right) - 1 else 1
 
 
-def submit(cluster: Cluster, config: str, folder: Path, settings: Settings) -> None:
+def submit(cluster: Cluster, chosen: Chosen, folder: Path) -> None:
     """Indexes the folder through the Ray Jobs API, with the job's own log on this terminal."""
-    entry = [sys.executable, "-m", "jobs.index", str(folder), *options(config, settings)]
+    entry = [sys.executable, "-m", "jobs.index", str(folder), *chosen.options]
     command = ["ray", "--logging-level=warning", "job", "submit", "--address", cluster.dashboard]
     command += ["--working-dir", ".", "--", *entry]
     console.print(Text("$ " + shlex.join(command), style="dim"))
@@ -58,25 +78,15 @@ def submit(cluster: Cluster, config: str, folder: Path, settings: Settings) -> N
 
 
 @contextlib.contextmanager
-def service(cluster: Cluster, config: str, settings: Settings, logs: Path) -> Iterator[str]:
+def service(cluster: Cluster, chosen: Chosen, logs: Path) -> Iterator[str]:
     """Starts the Ray Serve application; yields its URL when every stage is ready."""
-    command = [sys.executable, "-m", "serve.run", "--address", cluster.address, *options(config, settings)]
+    command = [sys.executable, "-m", "serve.run", "--address", cluster.address, *chosen.options]
     console.print(Text("$ " + shlex.join(command), style="dim"))
+    serve = chosen.settings.serve
     with process(command, logs / "serve.log", cluster.environment) as child:
-        url = f"http://{settings.serve.host}:{settings.serve.port}"
+        url = f"http://{serve.host}:{serve.port}"
         wait_for(url + "/healthz", child, logs / "serve.log")
         yield url
-
-
-def options(config: str, settings: Settings) -> list[str]:
-    """What the job and the service must agree on, as their command lines take it."""
-    place = settings.collection
-    return [
-        *("--config", config),
-        *("--set", f"collection.root={place.root}"),
-        *("--set", f"collection.name={place.name}"),
-        *("--set", f"serve.port={settings.serve.port}"),
-    ]
 
 
 def end_by_signal(number: int, _: object) -> None:
@@ -84,10 +94,9 @@ def end_by_signal(number: int, _: object) -> None:
     raise SystemExit(128 + number)
 
 
-def farewell(docs: Path | None, settings: Settings) -> None:
+def farewell(docs: Path | None, name: str) -> None:
     """What to type next."""
     again = f' DOCS="{docs}"' if docs else ""
-    name = settings.collection.name
     console.rule("next")
     console.print(f"keep it running:     make serve{again}")
     console.print(f'ask, while it runs:  make ask Q="..." COLLECTION={name}')
@@ -107,17 +116,17 @@ def main(
     keep: Annotated[bool, typer.Option("--keep", help="Serve until Ctrl-C.")] = False,
 ) -> None:
     """Index a folder and answer questions about it, on a Ray of its own on this machine."""
-    name = docs.resolve().name if docs else SAMPLE
     signal.signal(signal.SIGTERM, end_by_signal)
-    chosen = (f"collection.root={root.resolve()}", f"collection.name={name}", f"serve.port={free_port(8000)}")
+    name = docs.resolve().name if docs else SAMPLE
+    place = (f"collection.root={root.resolve()}", f"collection.name={name}", f"serve.port={free_port(8000)}")
+    chosen = Chosen(config, (*place, *(overrides or ())))
     try:
-        settings = load_settings(Path(config), (*(overrides or ()), *chosen))
         with as_file(files("mrag") / "data" / "sample" / "documents") as sample:
-            code = run(settings, config, docs.resolve() if docs else sample, 0 if docs else ASKED, keep)
+            code = run(chosen, docs.resolve() if docs else sample, 0 if docs else ASKED, keep)
     except MragError as error:
         console.print(Text(f"error: {error}", style="red"))
         raise typer.Exit(2) from None
-    farewell(docs, settings)
+    farewell(docs, name)
     raise typer.Exit(code)
 
 

@@ -189,8 +189,8 @@ def fetch_model(name: str, to: Console) -> None:
     with Progress(*columns, console=to) as bar:
         task = bar.add_task(name, total=None)
 
-        def show(_: str, done: int, total: int) -> None:
-            bar.update(task, completed=done, total=total)
+        def show(name: str, done_bytes: int, total_bytes: int) -> None:
+            bar.update(task, description=name, completed=done_bytes, total=total_bytes)
 
         folder = ensure_weights(name, show)
         bar.update(task, visible=False)

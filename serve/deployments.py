@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any
 
 from mrag.models.encoder import Kind
@@ -70,41 +70,49 @@ class RetrieverDeployment:
         return await self._core.retrieve(question, w)
 
 
-class SelectorDeployment:
+class ModelStage:
+    """A stage that asks the served engine; ready when it can count that engine's tokens."""
+
+    core: Callable[[LanguageModel], Any]
+
+    async def __init__(self, settings: Settings, engine: Any) -> None:  # type: ignore[misc]
+        counter = await counting_model(settings.language_model)
+        self._core = type(self).core(RemoteLanguageModel(engine, counter))
+
+
+class SelectorDeployment(ModelStage):
     """Chooses k of the pool by their synopses."""
 
-    def __init__(self, settings: Settings, model: Any) -> None:
-        self._core = Selector(remote(settings, model))
+    core = Selector
 
     async def select(self, question: str, pool: Pool, k: int, timeout_s: float | None) -> Selection:
         """The k candidates to read."""
-        return await self._core.select(question, pool, k, timeout_s)
+        selection: Selection = await self._core.select(question, pool, k, timeout_s)
+        return selection
 
 
-class ExtractorDeployment:
+class ExtractorDeployment(ModelStage):
     """Extracts the evidence table and verifies it."""
 
-    def __init__(self, settings: Settings, model: Any) -> None:
-        self._core = EvidenceExtractor(remote(settings, model), load_blueprints())
+    @staticmethod
+    def core(model: LanguageModel) -> EvidenceExtractor:
+        """The extractor with the shipped blueprints."""
+        return EvidenceExtractor(model, load_blueprints())
 
     async def extract(
         self, question: str, candidates: Sequence[Candidate], timeout_s: float | None
     ) -> Extraction:
         """The table of one call."""
-        return await self._core.extract(question, candidates, timeout_s)
+        extraction: Extraction = await self._core.extract(question, candidates, timeout_s)
+        return extraction
 
 
-class GeneratorDeployment:
+class GeneratorDeployment(ModelStage):
     """Answers from values, from a table, or from raw units."""
 
-    def __init__(self, settings: Settings, model: Any) -> None:
-        self._core = Generator(remote(settings, model))
+    core = Generator
 
     async def generate(self, question: str, reading: Reading, timeout_s: float | None) -> Generated:
         """The answer's text and what it was read from."""
-        return await self._core.generate(question, reading, timeout_s)
-
-
-def remote(settings: Settings, model: Any) -> LanguageModel:
-    """The served engine as a core object sees it."""
-    return RemoteLanguageModel(model, counting_model(settings.language_model))
+        generated: Generated = await self._core.generate(question, reading, timeout_s)
+        return generated

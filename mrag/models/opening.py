@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from mrag.models.encoder import Encoder
 from mrag.models.language_model import LanguageModel
 from mrag.models.openai_client import OpenAIModel
 from mrag.models.scripted import ScriptedModel
 from mrag.models.sentence_encoder import SentenceEncoder
 from mrag.models.vllm_engine import VllmModel
-from mrag.settings import EncoderSettings, LanguageModelSettings, OpenAISettings, ScriptedSettings
+from mrag.settings import (
+    EncoderSettings,
+    LanguageModelSettings,
+    OpenAISettings,
+    ScriptedSettings,
+    VllmSettings,
+)
 
 
 async def open_language_model(settings: LanguageModelSettings) -> LanguageModel:
@@ -20,6 +28,15 @@ async def open_language_model(settings: LanguageModelSettings) -> LanguageModel:
         return ScriptedModel.from_settings(settings)
     model = OpenAIModel(settings) if isinstance(settings, OpenAISettings) else VllmModel(settings)
     await model.load()
+    return model
+
+
+async def counting_model(settings: LanguageModelSettings) -> LanguageModel:
+    """The same model with no engine behind it: it counts tokens, and knows its name and window."""
+    if not isinstance(settings, VllmSettings):
+        return await open_language_model(settings)
+    model = VllmModel(settings)
+    await asyncio.to_thread(model.prepare)
     return model
 
 

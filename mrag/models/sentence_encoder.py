@@ -80,7 +80,9 @@ class SentenceEncoder:
 
     def _open(self, folder: Path) -> Any:
         from sentence_transformers import SentenceTransformer
+        from transformers.utils import logging
 
+        logging.disable_progress_bar()
         try:
             model = SentenceTransformer(str(folder), device=self.settings.device)
         except (OSError, ValueError, RuntimeError, KeyError) as error:

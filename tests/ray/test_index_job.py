@@ -1,0 +1,119 @@
+"""The indexing job on a Ray of two CPUs, with scripted models."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jobs.index import index
+from mrag.collection import Collection
+from mrag.errors import CollectionError, InputError, SettingsError
+from mrag.indexing.report import Report
+from mrag.indexing.run import index_folder
+from mrag.schema import Status
+from mrag.settings import Settings, parse_settings
+
+pytestmark = pytest.mark.usefixtures("cluster")
+
+TEXTS = {
+    "a.md": "# Alpha\n\nAda built the alpha engine in 1843.\n\nThe alpha engine weighs 12 tonnes.",
+    "b/a.md": "# Beta\n\nGrace built the beta compiler in 1952.",
+    "c.txt": "Karen weighs terms by their rarity.",
+}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    folder = tmp_path / "documents"
+    for name, text in TEXTS.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text, "utf-8")
+    lines = [{"id": "d", "title": "D", "text": "Delta is a river."}, {"id": "e", "text": ""}]
+    (folder / "rows.jsonl").write_text("\n".join(map(json.dumps, lines)), "utf-8")
+    return folder
+
+
+def settings_for(root: Path, **changes: Any) -> Settings:
+    tree: dict[str, Any] = {"method": "sane", "collection": {"root": str(root), "name": "c", "shards": 3}}
+    return parse_settings({**tree, **changes})
+
+
+def scripted(root: Path, rules: list[dict[str, Any]]) -> Settings:
+    replies = root / "replies.jsonl"
+    root.mkdir(exist_ok=True)
+    replies.write_text("\n".join(map(json.dumps, rules)), "utf-8")
+    return settings_for(root, method="ours", language_model={"engine": "scripted", "replies": str(replies)})
+
+
+def counts(report: Report) -> dict[str, int]:
+    return {status.value: count for status, count in report.counts.items() if count}
+
+
+def contents(settings: Settings, documents: tuple[str, ...]) -> dict[str, Any]:
+    collection = Collection.open(settings.collection.root, settings.collection.name, legs=())
+    found = {name: (collection.document(name), collection.records(name)) for name in documents}
+    collection.close()
+    return found
+
+
+def test_statuses_add_up_and_the_next_run_does_only_what_is_new(folder: Path, tmp_path: Path) -> None:
+    settings = settings_for(tmp_path / "collections")
+    first = index(settings, folder)
+    assert counts(first) == {"indexed": 4, "empty": 1}
+    assert (first.inputs, first.exit_code, first.generation) == (5, 0, 1)
+    assert first.coverage.after_repair == 1.0
+
+    again = index(settings, folder)
+    assert counts(again) == {"unchanged": 4, "empty": 1}
+    assert again.generation == 1
+
+    (folder / "c.txt").write_text("Karen weighs terms by how rare they are.", "utf-8")
+    (folder / "copy.txt").write_text(TEXTS["b/a.md"], "utf-8")
+    (folder / "picture.png").write_bytes(b"\x89PNG\x00\x00")
+    third = index(settings, folder)
+    assert counts(third) == {"indexed": 1, "unchanged": 3, "empty": 1, "duplicate": 1, "unsupported": 1}
+    assert third.generation == 2
+    _, records = contents(settings, ("c.txt",))["c.txt"]
+    assert [record.value for record in records] == ["Karen weighs terms by how rare they are."]
+
+
+def test_the_job_writes_what_one_process_writes(folder: Path, tmp_path: Path) -> None:
+    documents = ("a.md", "b/a.md", "c.txt", "d")
+    clustered, local = settings_for(tmp_path / "one"), settings_for(tmp_path / "two")
+    index(clustered, folder)
+    asyncio.run(index_folder(local, folder))
+    assert contents(clustered, documents) == contents(local, documents)
+
+
+def test_a_failed_document_is_named_and_costs_itself_only(folder: Path, tmp_path: Path) -> None:
+    (folder / "broken.jsonl").write_text('{"id": "f", "text": "Fine."}\n{oops\n', "utf-8")
+    root = tmp_path / "collections"
+    dead = {"purpose": "markers", "contains": ["Grace"], "error": "timeout"}
+    settings = scripted(root, [dead, {"purpose": "markers", "reply": "nothing usable"}])
+    report = index(settings, folder)
+    assert counts(report) == {"indexed": 4, "empty": 1, "failed": 2}
+    assert report.exit_code == 1
+    assert sorted(item.id for item in report.named if item.status is Status.FAILED) == [
+        "b/a.md",
+        "broken.jsonl#2",
+    ]
+    assert report.coverage.after_repair == 1.0
+    assert report.fallback_share == 1.0
+
+    settings = scripted(root, [{"purpose": "markers", "reply": "nothing usable"}])
+    assert counts(index(settings, folder)) == {"indexed": 1, "unchanged": 4, "empty": 1, "failed": 1}
+
+
+def test_what_can_not_be_done_is_said_before_any_work(folder: Path, tmp_path: Path) -> None:
+    settings = settings_for(tmp_path / "collections")
+    with pytest.raises(InputError, match="nowhere"):
+        index(settings, tmp_path / "nowhere")
+    with pytest.raises(SettingsError, match="absolute"):
+        index(parse_settings({"method": "sane"}), folder)
+    index(settings, folder)
+    with pytest.raises(CollectionError):
+        index(settings_for(tmp_path / "collections", method="fixed"), folder)

@@ -1,0 +1,151 @@
+"""The encoder on a tiny random model of bge-m3's make: XLM-RoBERTa, 1024 dimensions, first-token pooling."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.models import Normalize, Pooling, Transformer
+from tokenizers import Tokenizer, models, pre_tokenizers, processors
+from transformers import PreTrainedTokenizerFast, XLMRobertaConfig, XLMRobertaModel
+
+from mrag.errors import ModelError
+from mrag.models.opening import open_encoder
+from mrag.models.sentence_encoder import SentenceEncoder
+from mrag.settings import EncoderSettings
+
+SPECIAL = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
+TEXTS = ["a buoy", "the harbour", "", "a buoy in the harbour " * 40]
+
+
+def xlm_roberta(folder: Path) -> Path:
+    pieces = [(token, 0.0) for token in SPECIAL] + [
+        (letter, -3.0) for letter in "▁abcdefghijklmnopqrstuvwxyz:"
+    ]
+    tokenizer = Tokenizer(models.Unigram(pieces, unk_id=3))
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="<s> $A </s>", special_tokens=[("<s>", 0), ("</s>", 2)]
+    )
+    names = {"bos_token": "<s>", "cls_token": "<s>", "eos_token": "</s>", "sep_token": "</s>"}
+    names |= {"pad_token": "<pad>", "unk_token": "<unk>", "mask_token": "<mask>"}
+    fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, model_max_length=512, **names)
+    fast.save_pretrained(folder)
+    torch.manual_seed(7)
+    config = XLMRobertaConfig(
+        vocab_size=len(pieces), hidden_size=1024, num_hidden_layers=1, num_attention_heads=4,
+        intermediate_size=32, max_position_embeddings=514, pad_token_id=1,
+    )  # fmt: skip
+    XLMRobertaModel(config, add_pooling_layer=False).save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """As bge-m3 comes from its hub: its weights in pytorch_model.bin."""
+    raw = xlm_roberta(tmp_path_factory.mktemp("raw"))
+    ready = tmp_path_factory.mktemp("encoder")
+    transformer = Transformer(str(raw), max_seq_length=128)
+    SentenceTransformer(modules=[transformer, Pooling(1024, "cls"), Normalize()]).save(str(ready))
+    torch.save(transformer.auto_model.state_dict(), ready / "pytorch_model.bin")
+    (ready / "model.safetensors").unlink()
+    return ready
+
+
+def encoder(folder: Path, **more: Any) -> SentenceEncoder:
+    return SentenceEncoder(EncoderSettings(model=str(folder), device="cpu", **more))
+
+
+@pytest.fixture(scope="module")
+def loaded(folder: Path) -> SentenceEncoder:
+    return encoder(folder)
+
+
+def test_rows_are_unit_float32_in_the_order_given(loaded: SentenceEncoder, folder: Path) -> None:
+    rows = loaded.encode(TEXTS, "passage")
+    assert (rows.shape, rows.dtype, loaded.dimension) == ((4, 1024), np.float32, 1024)
+    np.testing.assert_allclose(np.linalg.norm(rows, axis=1), 1, atol=1e-6)
+    alone = np.vstack([loaded.encode([text], "passage") for text in TEXTS])
+    np.testing.assert_allclose(rows, alone, atol=1e-5)
+    bare = SentenceTransformer(str(folder), device="cpu").encode(TEXTS)
+    np.testing.assert_allclose(rows, bare, atol=1e-5)
+
+
+def test_pooling_is_the_first_tokens(loaded: SentenceEncoder, folder: Path) -> None:
+    model = SentenceTransformer(str(folder), device="cpu")
+    features = model[0](model.preprocess(["a buoy"]))
+    first = features["token_embeddings"][0, 0].detach().numpy()
+    np.testing.assert_allclose(
+        loaded.encode(["a buoy"], "query")[0], first / np.linalg.norm(first), atol=1e-5
+    )
+
+
+def test_nothing_gives_no_rows(loaded: SentenceEncoder) -> None:
+    assert loaded.encode([], "query").shape == (0, 1024)
+
+
+def test_a_constructor_loads_nothing() -> None:
+    open_encoder(EncoderSettings(model="no such folder or model"))
+
+
+def test_each_kind_has_its_prefix(folder: Path, loaded: SentenceEncoder) -> None:
+    prefixed = encoder(folder, query_prefix="query: ", passage_prefix="passage: ")
+    for kind in ("query", "passage"):
+        expected = loaded.encode([f"{kind}: a buoy"], "passage")
+        np.testing.assert_allclose(prefixed.encode(["a buoy"], kind), expected, atol=1e-6)
+
+
+def test_text_beyond_max_tokens_is_not_read(folder: Path) -> None:
+    short = encoder(folder, max_tokens=16)
+    rows = short.encode(["abcdefghijkl" + tail for tail in ("", "xyz", "x" + "q" * 500)], "passage")
+    np.testing.assert_allclose(rows[1], rows[2], atol=1e-6)
+    assert not np.allclose(rows[0], rows[1], atol=1e-4)
+
+
+def test_the_fingerprint_tells_what_can_be_compared(folder: Path, loaded: SentenceEncoder) -> None:
+    same = encoder(folder, batch=1)
+    others = [
+        encoder(folder, max_tokens=64),
+        encoder(folder, query_prefix="query: "),
+        encoder(folder, passage_prefix="query: "),
+    ]
+    assert same.fingerprint == loaded.fingerprint
+    assert len({loaded.fingerprint, *(other.fingerprint for other in others)}) == 4
+
+
+@pytest.mark.parametrize(
+    ("value", "fault"), [(np.nan, "is not finite"), (np.inf, "is not finite"), (0.0, "has no length")]
+)
+def test_a_useless_vector_is_refused_with_its_text(
+    folder: Path, value: float, fault: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken = encoder(folder)
+    broken.load()
+    rows = np.ones((2, 1024), np.float32)
+    rows[1] = value
+    monkeypatch.setattr(broken._model, "encode", lambda texts, **_: rows)
+    with pytest.raises(ModelError, match=f"{fault} for the passage 'the harbour'"):
+        broken.encode(["a buoy", "the harbour"], "passage")
+
+
+def test_odd_characters_are_encoded(loaded: SentenceEncoder) -> None:
+    odd = ["\x00", "lone \ud800 half", "</s><s>", "‮", "\ufeff"]
+    assert np.isfinite(loaded.encode(odd, "passage")).all()
+
+
+def test_threads_take_turns(folder: Path) -> None:
+    shared = encoder(folder)
+    with ThreadPoolExecutor(4) as pool:
+        rows = list(pool.map(lambda text: shared.encode([text], "passage"), ["a", "b"] * 8))
+    np.testing.assert_allclose(np.vstack(rows[::2]), np.vstack([rows[0]] * 8), atol=1e-6)
+
+
+def test_a_folder_that_holds_no_encoder_is_refused_by_name(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text("{}")
+    with pytest.raises(ModelError, match=tmp_path.name):
+        encoder(tmp_path).load()
