@@ -3,7 +3,7 @@ VENV_PYTHON := .venv/bin/python
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help venv quickstart test test-full lint types imports format lock clean
+.PHONY: help venv quickstart serve ask test test-full lint types imports format lock clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -13,6 +13,12 @@ venv: ## make .venv from requirements/cpu.txt (nothing to do if it is as locked)
 
 quickstart: venv ## index the sample corpus, serve it, ask three questions (DOCS=folder: your own)
 	@$(VENV_PYTHON) -m jobs.quickstart $(if $(DOCS),--docs "$(DOCS)")
+
+serve: venv ## the same without the questions, and keep serving until Ctrl-C (DOCS=folder)
+	@$(PYTHON) -m jobs.quickstart --keep --questions 0 $(if $(DOCS),--docs "$(DOCS)")
+
+ask: venv ## ask a running service (Q="...", COLLECTION=name, READER=plain)
+	@$(PYTHON) -m jobs.questions "$(Q)" --collection "$(or $(COLLECTION),sample)" $(if $(READER),--reader $(READER))
 
 test: lint types imports ## lint, types, import rules and the test suite (under 20 minutes)
 	$(VENV_PYTHON) -m pytest -m "not slow"

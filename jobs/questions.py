@@ -1,20 +1,22 @@
-"""Asking a running service the sample corpus's questions, and showing its answers to a person."""
+"""Asking a running service, and showing its answers to a person (`make ask`)."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import dataclass
 from importlib.resources import files
-from typing import Any
+from typing import Annotated, Any
 
 import httpx
+import typer
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from mrag.errors import MragError
 from mrag.evaluation.metrics import contains_answer
-from mrag.settings import Settings
+
+TIMEOUT_S = 600.0
 
 
 @dataclass(frozen=True)
@@ -32,31 +34,38 @@ def read_questions(count: int) -> list[Item]:
     return [Item(row["question"], tuple(row["answers"])) for row in rows]
 
 
-def ask(url: str, settings: Settings, item: Item) -> dict[str, Any]:
+def ask(url: str, body: dict[str, Any], timeout_s: float) -> dict[str, Any]:
     """The service's answer, as its JSON. Raises MragError with the service's own sentence."""
-    body = {"question": item.question, "collection": settings.collection.name}
-    reply = httpx.post(f"{url}/v1/query", json=body, timeout=settings.serve.timeout_s + 10)
-    answer: dict[str, Any] = reply.json()
+    try:
+        reply = httpx.post(f"{url}/v1/query", json=body, timeout=timeout_s + 10)
+        answer: dict[str, Any] = reply.json()
+    except (httpx.HTTPError, ValueError) as error:
+        raise MragError(f"No mrag service answers at {url} ({error}): start it with `make serve`.") from None
     if reply.is_error:
         raise MragError(f"The service refused the question: {answer['error']['message']}")
     return answer
 
 
-def show(console: Console, answer: dict[str, Any], item: Item) -> bool:
-    """Prints one answer with its evidence and timings; returns whether it is right."""
+def show_checked(console: Console, answer: dict[str, Any], item: Item) -> bool:
+    """Prints one answer beside what was expected; returns whether it is right."""
     right = contains_answer(answer["text"], item.answers)
-    console.print(Text(f"\nQ  {item.question}", style="bold"))
-    mark = Text("  right", style="green") if right else Text(f"  expected: {item.answers[0]}", style="yellow")
-    console.print(Text(f"A  {answer['text']}") + mark)
-    if answer["evidence"]:
+    mark = Text("right", style="green") if right else Text(f"expected: {item.answers[0]}", style="yellow")
+    show(console, answer, mark)
+    return right
+
+
+def show(console: Console, answer: dict[str, Any], mark: Text | None = None) -> None:
+    """Prints one answer with its evidence, sources and timings."""
+    console.print(Text(f"\nQ  {answer['question']}", style="bold"))
+    console.print(Text(f"A  {answer['text']}  ") + (mark or Text()))
+    if answer["evidence"] and answer["evidence"]["rows"]:
         console.print(evidence_table(answer["evidence"]))
     for source in answer["sources"]:
-        console.print(f"   from {source['document_id']}, unit {', '.join(map(str, source['units']))}")
+        console.print(Text(f"   from {source['document_id']}, unit {', '.join(map(str, source['units']))}"))
     for note in answer["notes"]:
         console.print(Text(f"   note: {note}", style="dim"))
     stages = "  ".join(f"{stage['stage']} {stage['seconds']:.1f} s" for stage in answer["trace"])
     console.print(Text(f"   {stages}", style="dim"))
-    return right
 
 
 def evidence_table(evidence: dict[str, Any]) -> Table:
@@ -68,3 +77,23 @@ def evidence_table(evidence: dict[str, Any]) -> Table:
         fact = "; ".join(cell for cell in row["cells"].values() if cell)
         table.add_row(row["verdict"], fact, row["quote"], place)
     return table
+
+
+def main(
+    question: Annotated[str, typer.Argument(help="The question.")],
+    collection: Annotated[str, typer.Option(help="The collection to ask.")] = "sample",
+    reader: Annotated[str | None, typer.Option(help="plain or sane; the service's own by default.")] = None,
+    url: Annotated[str, typer.Option(help="Where the service listens.")] = "http://127.0.0.1:8000",
+) -> None:
+    """Ask a running service one question."""
+    body = {"question": question, "collection": collection, "reader": reader}
+    console = Console(highlight=False, soft_wrap=True)
+    try:
+        show(console, ask(url, body, TIMEOUT_S))
+    except MragError as error:
+        console.print(Text(f"error: {error}", style="red"))
+        raise typer.Exit(2) from None
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -20,7 +20,7 @@ from rich.console import Console
 from rich.text import Text
 
 from jobs.local_cluster import Cluster, free_port, process, ray_head, tool, wait_for
-from jobs.questions import ask, read_questions, show
+from jobs.questions import Item, ask, read_questions, show_checked
 from mrag.cli import fetch_models
 from mrag.errors import MragError
 from mrag.settings import Settings, load_settings
@@ -59,11 +59,17 @@ def run(chosen: Chosen, folder: Path, questions: int, keep: bool) -> int:
         submit(cluster, chosen, folder)
         console.rule("3  ask")
         with service(cluster, chosen, logs) as url:
-            right = [show(console, ask(url, settings, item), item) for item in read_questions(questions)]
+            right = [checked(url, settings, item) for item in read_questions(questions)]
             if keep:
                 console.print(f"Serving on {url} - stop with Ctrl-C.")
                 threading.Event().wait()
     return 0 if sum(right) >= len(right) - 1 else 1
+
+
+def checked(url: str, settings: Settings, item: Item) -> bool:
+    """Asks and shows one question of the sample corpus; returns whether the answer is right."""
+    body = {"question": item.question, "collection": settings.collection.name}
+    return show_checked(console, ask(url, body, settings.serve.timeout_s), item)
 
 
 def submit(cluster: Cluster, chosen: Chosen, folder: Path) -> None:
@@ -113,6 +119,7 @@ def main(
     overrides: Annotated[
         list[str] | None, typer.Option("--set", help="section.key=value, repeatable.")
     ] = None,
+    questions: Annotated[int, typer.Option(help="How many of the sample's questions are asked.")] = ASKED,
     keep: Annotated[bool, typer.Option("--keep", help="Serve until Ctrl-C.")] = False,
 ) -> None:
     """Index a folder and answer questions about it, on a Ray of its own on this machine."""
@@ -122,7 +129,7 @@ def main(
     chosen = Chosen(config, (*place, *(overrides or ())))
     try:
         with as_file(files("mrag") / "data" / "sample" / "documents") as sample:
-            code = run(chosen, docs.resolve() if docs else sample, 0 if docs else ASKED, keep)
+            code = run(chosen, docs.resolve() if docs else sample, 0 if docs else questions, keep)
     except MragError as error:
         console.print(Text(f"error: {error}", style="red"))
         raise typer.Exit(2) from None

@@ -32,6 +32,8 @@ ENVIRONMENT = {
     "VLLM_LOGGING_STREAM": "ext://sys.stderr",
     "VLLM_WORKER_MULTIPROC_METHOD": "spawn",
 }
+# Otherwise the sampler is compiled at the first log-probabilities, which takes a minute and a C++ compiler.
+EAGER = {"TORCHDYNAMO_DISABLE": "1"}
 
 
 class VllmModel(ModelSkeleton):
@@ -168,7 +170,7 @@ class VllmModel(ModelSkeleton):
     def _token(self, label: str) -> int:
         ids = self._chatting().plain.ids(label)
         if len(ids) != 1:
-            raise ModelError(
+            raise final(
                 f"The label {label!r} is {len(ids)} tokens of {self.name}: labels must be one token each."
             )
         return ids[0]
@@ -197,7 +199,7 @@ def _line(error: BaseException) -> str:
 
 def start_engine(settings: VllmSettings, folder: Path) -> Any:
     """A running `AsyncLLM` over the weights in `folder`; takes half a minute. Raises ModelError."""
-    for name, value in ENVIRONMENT.items():
+    for name, value in (ENVIRONMENT | EAGER if settings.enforce_eager else ENVIRONMENT).items():
         os.environ.setdefault(name, value)
     from vllm.engine.arg_utils import AsyncEngineArgs
     from vllm.platforms import current_platform

@@ -1,0 +1,183 @@
+"""The whole way on real parts: `ray job submit`, Ray Serve, HTTP, the true engine with the small test model.
+
+The model is too small to be right; what is asserted holds whatever it says.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from jobs.local_cluster import Cluster, free_port, ray_head, tool
+from jobs.quickstart import Chosen, service
+from mrag.collection import Collection
+from mrag.query.verify import quoted
+
+REPOSITORY = Path(__file__).parents[2]
+DOCUMENTS = ("handbook.md", "products/tidewren-4.md", "minutes-2024-04-18.txt", "correspondence.jsonl")
+
+
+@dataclass(frozen=True)
+class Running:
+    """A service over part of the sample corpus, and what its indexing job reported."""
+
+    url: str
+    root: Path
+    folder: Path
+    chosen: Chosen
+    cluster: Cluster
+    report: dict[str, Any]
+    log: str
+
+    def post(self, path: str, **body: Any) -> httpx.Response:
+        return httpx.post(self.url + path, json=body, timeout=300)
+
+
+def submit(cluster: Cluster, chosen: Chosen, folder: Path, report: Path) -> tuple[int, str]:
+    entry = [sys.executable, "-m", "jobs.index", str(folder), *chosen.options, "--json", str(report)]
+    command = [
+        tool("ray"),
+        "job",
+        "submit",
+        "--address",
+        cluster.dashboard,
+        "--working-dir",
+        ".",
+        "--",
+        *entry,
+    ]
+    done = subprocess.run(
+        command,
+        cwd=REPOSITORY,
+        env=cluster.environment,
+        capture_output=True,
+        text=True,
+        timeout=500,
+        check=False,
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    place = tmp_path_factory.mktemp("e2e")
+    folder = place / "documents"
+    sample = Path(str(files("mrag") / "data" / "sample" / "documents"))
+    for name in DOCUMENTS:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(sample / name, folder / name)
+    chosen = Chosen(
+        str(REPOSITORY / "configs" / "local.yaml"),
+        (
+            f"collection.root={place / 'collections'}",
+            "collection.name=sample",
+            "collection.shards=2",
+            f"serve.port={free_port(8000)}",
+            "language_model.model=smollm2-135m-instruct",
+            "extraction.retries=0",
+        ),
+    )
+    with ray_head(place) as cluster:
+        code, log = submit(cluster, chosen, folder, place / "report.json")
+        assert code == 0, log
+        report = json.loads((place / "report.json").read_text("utf-8"))
+        with service(cluster, chosen, place) as url:
+            yield Running(url, place / "collections", folder, chosen, cluster, report, log)
+
+
+def test_the_job_accounts_for_every_document_and_covers_every_unit(running: Running) -> None:
+    report = running.report
+    assert {name: count for name, count in report["counts"].items() if count} == {"indexed": 5}
+    assert report["inputs"] == 5
+    assert report["coverage_after_repair"] == 1.0
+    assert report["llm_calls"] > 0
+    assert report["llm_completion_tokens"] > 0
+    assert "5/5 documents" in running.log
+    collection = Collection.open(running.root, "sample", legs=())
+    for name in ("handbook.md", "memo-2024-07"):
+        pointed = {number for record in collection.records(name) for number in record.pointers}
+        assert pointed == {unit.number for unit in collection.units(name)}
+
+
+def test_a_second_job_repeats_nothing(running: Running, tmp_path: Path) -> None:
+    code, log = submit(running.cluster, running.chosen, running.folder, tmp_path / "report.json")
+    report = json.loads((tmp_path / "report.json").read_text("utf-8"))
+    assert code == 0, log
+    assert report["counts"]["unchanged"] == 5
+    assert (report["llm_calls"], report["generation"]) == (0, running.report["generation"])
+
+
+def test_an_answer_has_a_trace_and_its_citations_resolve(running: Running) -> None:
+    reply = running.post("/v1/query", question="Who designed the Tidewren 4?")
+    answer = reply.json()
+    assert reply.status_code == 200
+    assert [stage["stage"] for stage in answer["trace"]] == ["retrieve", "select", "extract", "generate"]
+    assert sum(stage["usage"]["calls"] for stage in answer["trace"]) == 3
+    collection = Collection.open(running.root, "sample", legs=())
+    for row in answer["evidence"]["rows"]:
+        if row["verdict"] == "verified":
+            number = row["source"]["units"][0]
+            unit = collection.units(row["source"]["document_id"])[number - 1]
+            assert quoted(row["quote"], unit.text) is not None
+    assert answer["sources"]
+    for source in answer["sources"]:
+        units = {unit.number for unit in collection.units(source["document_id"])}
+        assert set(source["units"]) <= units
+
+
+def test_the_plain_reader_stays_within_its_budget_and_shows_no_keys(running: Running) -> None:
+    question = "How much does Orrenvik Instruments pay for meals on a business trip?"
+    answer = running.post("/v1/query", question=question, reader="plain", budget_tokens=200).json()
+    pool = running.post("/v1/retrieve", question=question).json()
+    values = {record["value"] for c in pool["candidates"] for record in c["records"]}
+    keys = {key for c in pool["candidates"] for record in c["records"] for key in record["keys"]} - values
+    assert 0 < answer["context"]["tokens"] <= 200
+    assert answer["evidence"] is None
+    assert not [key for key in keys if key in answer["context"]["text"]]
+
+
+def test_a_pool_finds_the_paragraph_and_gives_its_offsets(running: Running) -> None:
+    pool = running.post("/v1/retrieve", question="meal allowance on business trips", w=5).json()
+    text = (running.folder / "handbook.md").read_text("utf-8")
+    units = [u for c in pool["candidates"] for u in c["units"] if u["document_id"] == "handbook.md"]
+    assert len(pool["candidates"]) == 5
+    assert any("46 euros" in unit["text"] for unit in units)
+    assert all(text[unit["start"] : unit["end"]] == unit["text"] for unit in units)
+    assert all(set(c["scores"]) <= {"dense", "sparse"} for c in pool["candidates"])
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "field"),
+    [
+        ({"question": ""}, 400, "question"),
+        ({"question": "word " * 20000}, 400, "question"),
+        ({"question": "Who?", "collection": "nowhere"}, 404, "collection"),
+        ({"question": "Who?", "collection": "../sample"}, 404, "collection"),
+        ({"question": "Who?", "w": 3, "k": 4}, 400, "k"),
+        ({"question": "Who?", "reader": "plain", "budget_tokens": 0}, 400, "budget_tokens"),
+        ({"question": "Who?", "reader": "magic"}, 422, "reader"),
+    ],
+)
+def test_bad_requests_keep_their_sentence_on_the_way(
+    running: Running, body: dict[str, Any], status: int, field: str
+) -> None:
+    reply = running.post("/v1/query", **body)
+    error = reply.json()["error"]
+    assert (reply.status_code, error["field"]) == (status, field)
+    assert "\n" not in error["message"]
+    assert error["message"].endswith(".")
+
+
+def test_the_page_of_the_api_is_served(running: Running) -> None:
+    assert httpx.get(running.url + "/healthz").json()["status"] == "ok"
+    assert "/v1/query" in httpx.get(running.url + "/openapi.json").json()["paths"]
