@@ -127,7 +127,7 @@ class ExtractionSettings(Strict):
     title and section (`titled`).
     """
 
-    window_units: int | None = Field(4, ge=1)
+    window_units: int | None = Field(1, ge=1)
     max_pointers: int = Field(3, ge=1)
     tokens_per_marker: int = Field(90, ge=1)
     coverage: float = Field(1.0, ge=0.0, le=1.0)

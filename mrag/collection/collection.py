@@ -140,7 +140,9 @@ class Collection:
             row = shard.find_record(record_id)
             if row >= 0:
                 return shard.stored(row)
-        raise NotFoundError("record_ids", f"Collection {self.name!r} has no record {record_id!r}.")
+        raise NotFoundError(
+            "record_ids", f"Collection {self.name!r} has no record {record_id!r}: search again."
+        )
 
     def document(self, document_id: str) -> Document:
         """One live document. Raises NotFoundError (field `document`)."""
@@ -162,7 +164,9 @@ class Collection:
             row = shard.find_document(document_id)
             if row >= 0:
                 return shard, row
-        raise NotFoundError("document", f"Collection {self.name!r} has no document {document_id!r}.")
+        raise NotFoundError(
+            "document", f"Collection {self.name!r} has no document {document_id!r}: ask for an indexed one."
+        )
 
     @property
     def name(self) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -89,16 +90,19 @@ class _Flat:
         self._bits = np.packbits(part.live, bitorder="little")
         self._parameters = _faiss().SearchParameters(sel=_faiss().IDSelectorBitmap(self._bits))
         self._gpu = _on_gpu(self._index) if device == "gpu" else None
+        self._gpu_turn = Lock()
 
     def search(self, query: Vectors, count: int) -> tuple[NDArray[np.float32], Rows]:
         """As `DenseIndex.search`, for a query (1, d).
 
         The selector is given even where all keys live: with it FAISS sums each product in the same order
-        wherever a vector stands, so that equal keys score equally. GPU indexes can ignore it.
+        wherever a vector stands, so that equal keys score equally. GPU indexes can ignore it, are not for
+        two threads at once, and give no more than 2048 hits: what goes beyond is searched here.
         """
         count = min(count, self._index.ntotal)
         if self._gpu is not None and count <= GPU_MAX_HITS:
-            scores, rows = self._gpu.search(query, count)
+            with self._gpu_turn:
+                scores, rows = self._gpu.search(query, count)
         else:
             scores, rows = self._index.search(query, count, params=self._parameters)
         found = rows[0] >= 0

@@ -1,4 +1,8 @@
-"""The Java machine of this process, with Anserini's Lucene in it. The only door to jnius and Pyserini."""
+"""The Java machine of this process, with Anserini's Lucene in it. The only door to jnius and Pyserini.
+
+Java uses SIGSEGV in normal work. Processes in which something else handles it should not: Ray's workers that
+search are started with RAY_DISABLE_FAILURE_SIGNAL_HANDLER=1, by `env_vars` of their runtime environment.
+"""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from mrag.collection.storage import FileInfo, atomic_write, damaged
+from mrag.collection.storage import FileInfo, atomic_write, damaged, sync
 from mrag.errors import CollectionError, InputError, NotFoundError
 
 SCHEMA_VERSION = 1
@@ -240,6 +240,7 @@ def write_manifest(root: Path, manifest: Manifest) -> None:
     content = json.dumps({**tree, "checksum": checksum}, indent=1, ensure_ascii=True)
     path = _path(folder, manifest.generation)
     path.parent.mkdir(parents=True, exist_ok=True)
+    sync(root)
     atomic_write(path, content.encode("ascii"))
     atomic_write(folder / "CURRENT", f"{manifest.generation:06d}\n{checksum}\n".encode("ascii"))
 

@@ -13,7 +13,7 @@ from mrag.schema import Hit
 
 Scores = NDArray[np.float32]
 Search = Callable[[int], tuple[Scores, Rows]]
-FIRST_COUNT = 4
+FIRST_FACTOR = 4
 GROWTH = 4
 
 
@@ -39,7 +39,7 @@ def fill(search: Search, owners: Callable[[Rows], Rows], depth: int, keys: int) 
     may share a record or be dead. `owners` gives the record of each key, -1 for a dead one. Asks for more
     until no key that was not seen could be among the best.
     """
-    count = min(keys, depth * FIRST_COUNT)
+    count = min(keys, depth * FIRST_FACTOR)
     while True:
         scores, rows = search(count)
         complete = len(rows) < count or count >= keys

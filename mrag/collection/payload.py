@@ -170,9 +170,6 @@ class DocumentTable:
         ids = self.table.column("id")
         self.index = IdIndex(_numbers(self.table, "id_hash"), lambda row: str(ids[row]))
 
-    def __len__(self) -> int:
-        return int(self.table.num_rows)
-
     def content_hashes(self) -> dict[str, str]:
         """Of every document by its id, the dead included."""
         ids, hashes = (self.table.column(name).to_pylist() for name in ("id", "content_hash"))

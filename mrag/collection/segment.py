@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
+from itertools import pairwise
 from pathlib import Path
 from types import TracebackType
 
@@ -77,7 +78,8 @@ class ShardEntry:
         yield from self._record_faults()
 
     def _record_faults(self) -> Iterator[str]:
-        records, lengths = self.built.records, tuple(map(len, self.key_texts))
+        records, units = self.built.records, len(self.built.units)
+        lengths = tuple(map(len, self.key_texts))
         if len({record.id for record in records}) < len(records):
             yield "two records have the same id"
         for record in records:
@@ -85,8 +87,8 @@ class ShardEntry:
                 yield f"record {record.id!r} belongs to {record.document_id!r}"
             if not record.keys or not _is_utf8(record.id):
                 yield f"record {record.id!r} has no key, or a lone surrogate in its id"
-            if not set(record.pointers) <= set(range(1, len(self.built.units) + 1)):
-                yield f"record {record.id!r} points to a source unit that there is not"
+            if not _ascend(record.pointers, units):
+                yield f"record {record.id!r} points to {record.pointers} of {units} source units"
         if lengths != tuple(len(record.keys) for record in records):
             yield "there is not one text for each key of each record"
         if self.vectors.ndim != 2 or len(self.vectors) != sum(lengths):
@@ -102,6 +104,11 @@ class ShardEntry:
 
 def _is_utf8(text: str) -> bool:
     return storable(text) == text
+
+
+def _ascend(pointers: Sequence[int], units: int) -> bool:
+    within = (0, *pointers, units + 1)
+    return all(one < other for one, other in pairwise(within))
 
 
 # --------------------------------------------------------------------------- one shard

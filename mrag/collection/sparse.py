@@ -141,7 +141,8 @@ class SparsePart:
 class SparseIndex:
     """Searches the keys of some shards (at least one); rows count on from one shard to the next.
 
-    `live` are the keys and words of all live documents of these shards. Any number of threads may search.
+    `live` are the keys and words of all live documents of these shards. Any number of threads may search;
+    they take turns.
     """
 
     def __init__(self, parts: Sequence[SparsePart], live: SparseStatistics, settings: SparseSettings) -> None:
@@ -151,13 +152,14 @@ class SparseIndex:
         with self._java():
             self._analyzer = Analyzer(settings.language)
             self._reader = java_class(f"{INDEX}.MultiReader")(*self._readers)
-            self._dead = [
+            dead = [
                 (_searcher(reader), java_class(f"{FIELDS}.IntPoint").newSetQuery(DOCUMENT, *part.dead))
                 for reader, part in zip(self._readers, parts, strict=True)
                 if part.dead
             ]
             self._all = _everything(self._reader)
         self._frequency = lru_cache(REMEMBERED_WORDS)(partial(_frequency, self._reader))
+        self._dead_frequency = lru_cache(REMEMBERED_WORDS)(partial(_dead_frequency, dead))
 
     @staticmethod
     def _java() -> AbstractContextManager[None]:
@@ -175,9 +177,6 @@ class SparseIndex:
         with self._java():
             frequencies = {word: self._frequency(word) - self._dead_frequency(word) for word in set(words)}
         return SparseStatistics(self._live.keys, self._live.words, frequencies)
-
-    def _dead_frequency(self, word: str) -> int:
-        return sum(searcher.count(_both(_term_query(word), dead)) for searcher, dead in self._dead)
 
     def search(
         self, words: Sequence[str], collection: SparseStatistics, count: int
@@ -233,6 +232,11 @@ def _everything(reader: Any) -> SparseStatistics:
 
 def _frequency(reader: Any, word: str) -> int:
     return int(reader.docFreq(java_class(f"{INDEX}.Term")(TEXT, word)))
+
+
+def _dead_frequency(dead: Sequence[tuple[Any, Any]], word: str) -> int:
+    """In how many dead keys a word stands; `dead` has a searcher and what finds its dead keys."""
+    return sum(searcher.count(_both(_term_query(word), documents)) for searcher, documents in dead)
 
 
 def _searcher(reader: Any) -> Any:

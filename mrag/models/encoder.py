@@ -18,7 +18,8 @@ class Encoder(Protocol):
         """Model, revision, dimension, normalisation and prefixes: what vectors can be compared."""
 
     @property
-    def dimension(self) -> int: ...
+    def dimension(self) -> int:
+        """Length of a vector."""
 
     def encode(self, texts: Sequence[str], kind: Kind) -> Vectors:
         """Raises ModelError for a vector that is not finite or has no length, naming the text."""

@@ -108,7 +108,9 @@ def reply_schema(blueprints: Sequence[Blueprint], labels: Sequence[str], quoting
 
     The name of the schema comes first: it binds what follows, which keeps a small model in the columns.
     """
-    tables = [_table_schema({"const": blueprint.name}, blueprint, labels, quoting) for blueprint in blueprints]
+    tables = [
+        _table_schema({"const": blueprint.name}, blueprint, labels, quoting) for blueprint in blueprints
+    ]
     own = _table_schema({"type": "string", "pattern": "^OTHER: [A-Za-z -]{1,40}$"}, None, labels, quoting)
     return {
         "type": "object",

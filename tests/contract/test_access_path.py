@@ -11,12 +11,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mrag.collection import Collection, ShardEntry
+from mrag.collection import Collection, ShardEntry, dense
 from mrag.collection.analysis import Analyzer
 from mrag.collection.manifest import Manifest
 from mrag.collection.sparse import SparseIndex, SparsePart, SparseStatistics
 from mrag.schema import Hit, Leg, RecordKind
-from mrag.settings import SparseSettings
+from mrag.settings import DenseSettings, SparseSettings
 from tests.collection_corpus import STAMP, add, ask, make_entry, vector_of
 
 WORDS = ["river", "bridge", "castle", "harbour", "engine", "winter", "signal", "copper", "the", "of"]
@@ -143,6 +143,18 @@ def test_a_search_is_exact_over_shards_segments_and_replaced_documents(tmp_path:
     assert_all_exact(collection, [entry for name, entry in live.items() if name not in removed])
     assert collection.manifest.counts.documents == 37
     assert collection.statistics.kinds == {RecordKind.MARKER: collection.manifest.counts.records}
+
+
+def test_a_gpu_that_ignores_selectors_and_gives_few_hits_changes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entries = corpus(30)
+    add(tmp_path, "c", entries, shards=2)
+    add(tmp_path, "c", [], replaced=[f"d{number:03d}" for number in range(0, 30, 2)])
+    monkeypatch.setattr(dense, "_on_gpu", lambda index: index)
+    monkeypatch.setattr(dense, "GPU_MAX_HITS", 16)
+    collection = Collection.open(tmp_path, "c", dense=DenseSettings(device="gpu"))
+    assert_all_exact(collection, entries[1::2])
 
 
 def hits_of(root: Path, name: str) -> list[Mapping[Leg, tuple[Hit, ...]]]:

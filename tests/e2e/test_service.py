@@ -162,7 +162,7 @@ def test_a_pool_finds_the_paragraph_and_gives_its_offsets(running: Running) -> N
         ({"question": ""}, 400, "question"),
         ({"question": "word " * 20000}, 400, "question"),
         ({"question": "Who?", "collection": "nowhere"}, 404, "collection"),
-        ({"question": "Who?", "collection": "../sample"}, 404, "collection"),
+        ({"question": "Who?", "collection": "../sample"}, 400, "collection"),
         ({"question": "Who?", "w": 3, "k": 4}, 400, "k"),
         ({"question": "Who?", "reader": "plain", "budget_tokens": 0}, 400, "budget_tokens"),
         ({"question": "Who?", "reader": "magic"}, 422, "reader"),

@@ -81,6 +81,7 @@ def test_an_actor_finds_what_this_process_finds(root: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(3600)
 def test_an_actor_survives_a_hundred_thousand_searches(root: Path) -> None:
     found, times = search_in_an_actor(root, 100_000)
     assert times == 100_000
