@@ -56,7 +56,7 @@ def _heading(text: str, starts: list[int], opening: Token, content: Token) -> He
 
 def _plain(content: str) -> str:
     """A heading's content without its marks; a picture counts with its alternative text."""
-    tokens = _INLINE.parseInline(content)[0].children or []
+    tokens = [token for block in _INLINE.parseInline(content) for token in block.children or ()]
     return " ".join("".join(_words(token) for token in tokens).split())
 
 
