@@ -39,7 +39,9 @@ def find_headings(text: str) -> tuple[Heading, ...]:
     """Headings of both forms at the top level: none from code, quotations, lists or front matter."""
     starts = list(accumulate((len(line) + 1 for line in text.split("\n")), initial=0))
     # Front matter is no Markdown: its closing line would make a heading of the last entry.
-    parsed = _BLOCKS.parse(_FRONT_MATTER.sub(lambda match: "\n" * match[0].count("\n"), text, count=1))
+    body = _FRONT_MATTER.sub(lambda match: "\n" * match[0].count("\n"), text, count=1)
+    # The parser takes a carriage return for a line end, and `starts` does not.
+    parsed = _BLOCKS.parse(body.replace("\r", " "))
     return tuple(
         _heading(text, starts, opening, content)
         for opening, content in pairwise(parsed)
