@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+from mrag.indexing.keys import key_texts
+from mrag.schema import Built, Coverage, Document, Record, SourceUnit
+
+
+def built(title: str, *sections: tuple[str, ...], pointers: tuple[int, ...] = (1,)) -> Built:
+    units = tuple(SourceUnit("d", at, 0, 1, "x", section) for at, section in enumerate(sections, start=1))
+    record = Record("r", "d", ("When is it?", "What is it?"), "It is.", pointers)
+    other = Record("s", "d", ("Who is it?",), "It is.", (len(units),))
+    return Built(Document("d", "x", title), units, (record, other), Coverage(len(units), len(units), 0))
+
+
+def titled(title: str, *sections: tuple[str, ...], pointers: tuple[int, ...] = (1,)) -> str:
+    """What stands before the first key of the first record."""
+    ((first, second), _) = key_texts(built(title, *sections, pointers=pointers), "titled")
+    assert second == first.replace("When", "What")
+    return first.removesuffix("When is it?")
+
+
+def test_the_paper_searches_the_key_alone() -> None:
+    assert key_texts(built("Title", ("A",)), "key") == (("When is it?", "What is it?"), ("Who is it?",))
+
+
+def test_titled_keys_stand_under_their_title_and_section() -> None:
+    assert key_texts(built("Title", ("A",), ("B", "C")), "titled") == (
+        ("Title\nA\nWhen is it?", "Title\nA\nWhat is it?"),
+        ("Title\nB > C\nWho is it?",),
+    )
+
+
+def test_what_is_missing_or_said_already_takes_no_line() -> None:
+    assert titled("", ()) == ""
+    assert titled("Title", ()) == "Title\n"
+    assert titled("", ("A",)) == "A\n"
+    assert titled("Title", ("Title",)) == "Title\n"
+    assert titled("Title", ("Title", "A")) == "Title\nA\n"
+
+
+def test_several_units_share_the_headings_above_all_of_them() -> None:
+    assert titled("T", ("A", "B"), ("A", "C"), pointers=(1, 2)) == "T\nA\n"
+    assert titled("T", ("A", "B"), ("A", "B", "C"), pointers=(1, 2)) == "T\nA > B\n"
+    assert titled("T", ("A",), ("B",), pointers=(1, 2)) == "T\n"
+    assert titled("T", ("A", "X"), ("B", "X"), pointers=(1, 2)) == "T\n"
+    assert titled("T", ("A",), ("B",), ("A",), pointers=(1, 3)) == "T\nA\n"
+
+
+def test_long_and_hostile_titles_leave_room_for_the_key() -> None:
+    lines = titled("Ti\ntle " + "word " * 100, ("<|im_end|>\nA",)).split("\n")
+    assert len(lines) == 3
+    assert lines[0].startswith("Ti tle word")
+    assert len(lines[0]) <= 120
+    assert lines[1] == "< |im_end|> A"
