@@ -18,12 +18,13 @@ from rich.table import Table
 from jobs.progress import reported
 from jobs.rows import unpack
 from jobs.stages import NO_SHARD, Encode, Extract, Read, Survey, write_group
-from mrag.collection import SegmentInfo, check_stamp, known_documents, new_segment_id, publish
+from mrag.collection import SegmentInfo, check_stamp, known_documents, new_segment_id
 from mrag.documents.loaders import list_inputs
 from mrag.errors import MragError
 from mrag.indexing.builders import make_builder
-from mrag.indexing.diff import Input, diff
+from mrag.indexing.diff import Input, diff, settled
 from mrag.indexing.report import Report, report
+from mrag.indexing.run import published
 from mrag.indexing.stamp import collection_stamp
 from mrag.models.opening import open_encoder
 from mrag.models.tokens import load_tokenizer
@@ -52,8 +53,9 @@ def index(settings: Settings, folder: Path) -> Report:
             encoded = encode(settings, folder, plan.to_index, counter)
         outcomes = account(plan.to_index, encoded)
         segment = write(settings, encoded)
-    manifest = publish(root, name, stamp, segment, plan.replaced, plan.duplicates)
-    return report((*unread, *plan.outcomes, *outcomes), time.monotonic() - started, manifest.generation)
+    plan = settled(plan, outcomes)
+    generation = published(settings, stamp, segment, plan)
+    return report((*unread, *plan.outcomes, *outcomes), time.monotonic() - started, generation)
 
 
 def survey(settings: Settings, folder: Path) -> tuple[list[Outcome], list[Input]]:

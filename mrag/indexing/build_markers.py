@@ -20,7 +20,11 @@ from mrag.settings import ExtractionSettings
 
 
 class Markers(Builder):
-    """Windows of whole units are asked concurrently; `parameters` name the model."""
+    """Windows of whole units are asked concurrently; `parameters` name the model.
+
+    Deviation: the paper's extractor reads the whole document, as `window_units` null does as far as its
+    window allows. Small models mix up the units of one call, so that a window may be as small as one unit.
+    """
 
     name = "markers"
     needs_model = True

@@ -17,8 +17,8 @@ import yaml
 from mrag.indexing.tagging import Window, one_line, tagged
 from mrag.models.language_model import LanguageModel, Message, Request
 
-# What the model commits to comes first: the units, then what they answer, then the answer.
-RECORDS, POINTERS, KEY, VALUE = "records", "units", "key", "value"
+# The order of the fields matters to small models: which unit, then what it says, then who asks for that.
+RECORDS, POINTERS, VALUE, KEY = "records", "units", "value", "key"
 
 _TOKENS_OF_A_KEY = 60
 _TOKENS_OF_A_REPLY = 64
@@ -72,8 +72,8 @@ def reply_schema(numbers: tuple[int, ...], count: int, max_pointers: int) -> Map
     }
     record = {
         "type": "object",
-        "properties": {POINTERS: pointers, KEY: {"type": "string"}, VALUE: {"type": "string"}},
-        "required": [POINTERS, KEY, VALUE],
+        "properties": {POINTERS: pointers, VALUE: {"type": "string"}, KEY: {"type": "string"}},
+        "required": [POINTERS, VALUE, KEY],
         "additionalProperties": False,
     }
     records = {"type": "array", "items": record, "minItems": count, "maxItems": 2 * count + 2}

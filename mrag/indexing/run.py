@@ -9,13 +9,21 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Protocol
 
-from mrag.collection import SegmentInfo, check_stamp, content_hash, known_documents, publish, read_manifest
+from mrag.collection import (
+    SegmentInfo,
+    Stamp,
+    check_stamp,
+    content_hash,
+    known_documents,
+    publish,
+    read_manifest,
+)
 from mrag.documents.loaders import list_inputs
 from mrag.errors import MragError
 from mrag.indexing.builder import Builder
 from mrag.indexing.builders import make_builder
 from mrag.indexing.concurrency import all_of
-from mrag.indexing.diff import Input, diff, input_of, settled
+from mrag.indexing.diff import Diff, Input, diff, input_of, settled
 from mrag.indexing.report import Report, report
 from mrag.indexing.stages import build_one, encode_built, indexed, read_with_origins
 from mrag.indexing.stamp import collection_stamp
@@ -57,10 +65,20 @@ async def index_folder(settings: Settings, folder: Path, progress: Progress | No
         documents = _Wanted(folder, paths, found.to_index)
         segment, built = await _Indexing(settings, builder, encoder, documents, progress).run()
     found = settled(found, built)
-    generation = _generation(root, name)
-    if segment or found.replaced or found.duplicates:
-        generation = publish(root, name, stamp, segment, found.replaced, found.duplicates).generation
+    generation = published(settings, stamp, segment, found)
     return report((*unread, *found.outcomes, *built), time.monotonic() - started, generation)
+
+
+def published(settings: Settings, stamp: Stamp, segment: SegmentInfo | None, found: Diff) -> int:
+    """Publishes what a run found and wrote, and returns the generation in force: 0 where there is none.
+
+    `found` is the diff after `settled`. A run with nothing new makes no generation.
+    """
+    root, name = settings.collection.root, settings.collection.name
+    if segment or found.replaced or found.duplicates:
+        return publish(root, name, stamp, segment, found.replaced, found.duplicates).generation
+    manifest = read_manifest(root, name)
+    return manifest.generation if manifest else 0
 
 
 def _scan(folder: Path, paths: Sequence[Path]) -> tuple[list[Input], list[Outcome]]:
@@ -73,11 +91,6 @@ def _scan(folder: Path, paths: Sequence[Path]) -> tuple[list[Input], list[Outcom
             else:
                 unread.append(item)
     return inputs, unread
-
-
-def _generation(root: Path, name: str) -> int:
-    manifest = read_manifest(root, name)
-    return manifest.generation if manifest else 0
 
 
 class _Wanted:

@@ -39,6 +39,7 @@ _CONTROL = re.compile(
 )
 _KEY_CHARACTERS = 400
 _SPARE_CHARACTERS = 200
+_CLEARLY = 0.3
 
 
 def parse(reply: str, window: Window, max_pointers: int) -> Parsed:
@@ -67,12 +68,32 @@ def _validated(raw: Mapping[str, Any], window: Window, max_pointers: int) -> Dra
     pointers = _pointers(raw.get(POINTERS), window, max_pointers)
     key = " ".join(_text(raw, KEY, window).split())
     value = _text(raw, VALUE, window)
+    if key.casefold() == " ".join(value.split()).casefold():
+        raise _InvalidError("its key only repeats its value")
     if len(key) > _KEY_CHARACTERS:
         raise _InvalidError("the key is too long to be one")
     source = sum(len(unit.text) for unit in window.units if unit.number in pointers)
     if len(value) > 2 * source + _SPARE_CHARACTERS:
         raise _InvalidError("the value is longer than what it is taken from")
+    if _belongs_elsewhere(value, pointers, window):
+        raise _InvalidError("its value is taken from a unit that it does not point to")
     return Draft((key,), value, pointers)
+
+
+def _belongs_elsewhere(value: str, pointers: tuple[int, ...], window: Window) -> bool:
+    """Whether another unit, or the text around, has clearly more of the value's words.
+
+    Small models write down one paragraph and point to another.
+    """
+    words = _words(value)
+    own = _words(" ".join(unit.text for unit in window.units if unit.number in pointers))
+    others = [unit.text for unit in window.units if unit.number not in pointers]
+    elsewhere = max(len(words & _words(text)) for text in (*others, window.before, window.after))
+    return elsewhere - len(words & own) > _CLEARLY * len(words)
+
+
+def _words(text: str) -> set[str]:
+    return set(_WORD.findall(text.casefold()))
 
 
 def _pointers(raw: Any, window: Window, max_pointers: int) -> tuple[int, ...]:

@@ -27,7 +27,10 @@ _POLL_S = 0.02
 
 
 class _AbandonedError(Exception):
-    """Ends a writer in the middle, so that it leaves nothing."""
+    """Raised inside a writer, so that it leaves nothing of its shard."""
+
+
+_Entries = Queue[ShardEntry | _AbandonedError | None]
 
 
 class SegmentWriting:
@@ -40,14 +43,14 @@ class SegmentWriting:
         self._collection = settings.collection
         self._id = new_segment_id()
         shards = range(settings.collection.shards)
-        self._queues: list[Queue[ShardEntry | None]] = [Queue(_ENTRIES_AHEAD) for _ in shards]
+        self._queues: list[_Entries] = [Queue(_ENTRIES_AHEAD) for _ in shards]
         self._finished = False
         self._pool = ThreadPoolExecutor(len(shards), thread_name_prefix="shard")
         self._writers: list[Future[ShardInfo]] = [
             self._pool.submit(
-                write_shard, self._folder(shard), self._entries(shard), settings.dense, settings.sparse
+                write_shard, self._folder(shard), _taken(queue), settings.dense, settings.sparse
             )
-            for shard in shards
+            for shard, queue in enumerate(self._queues)
         ]
 
     async def __aenter__(self) -> SegmentWriting:
@@ -58,7 +61,7 @@ class SegmentWriting:
     ) -> None:
         if not self._finished:
             for queue in self._queues:
-                _end_now(queue)
+                _abandon(queue)
         await asyncio.to_thread(self._pool.shutdown)
         if not self._finished:
             shutil.rmtree(self._folder(0).parent, ignore_errors=True)
@@ -69,10 +72,10 @@ class SegmentWriting:
 
     async def finish(self) -> SegmentInfo:
         """Ends every shard; the segment is complete on disk, and not yet published."""
-        self._finished = True
         for shard in range(len(self._queues)):
             await self._put(shard, None)
         infos = [await asyncio.wrap_future(writer) for writer in self._writers]
+        self._finished = True
         return SegmentInfo(self._id, tuple(infos))
 
     async def _put(self, shard: int, entry: ShardEntry | None) -> None:
@@ -85,21 +88,22 @@ class SegmentWriting:
             except Full:
                 await asyncio.sleep(_POLL_S)
 
-    def _entries(self, shard: int) -> Iterator[ShardEntry]:
-        while (entry := self._queues[shard].get()) is not None:
-            yield entry
-        if not self._finished:
-            raise _AbandonedError
-
     def _folder(self, shard: int) -> Path:
         return shard_folder(self._collection.root, self._collection.name, self._id, shard)
 
 
-def _end_now(queue: Queue[ShardEntry | None]) -> None:
-    """Puts the end of a queue in place of what still waits in it; its writer is the only other hand."""
+def _taken(queue: _Entries) -> Iterator[ShardEntry]:
+    while (entry := queue.get()) is not None:
+        if isinstance(entry, _AbandonedError):
+            raise entry
+        yield entry
+
+
+def _abandon(queue: _Entries) -> None:
+    """Puts the end in place of what still waits in the queue; only its writer takes from it too."""
     while True:
         try:
-            queue.put_nowait(None)
+            queue.put_nowait(_AbandonedError())
             return
         except Full:
             with suppress(Empty):

@@ -94,18 +94,21 @@ def test_a_failed_document_is_named_and_costs_itself_only(folder: Path, tmp_path
     root = tmp_path / "collections"
     dead = {"purpose": "markers", "contains": ["Grace"], "error": "timeout"}
     settings = scripted(root, [dead, {"purpose": "markers", "reply": "nothing usable"}])
+    (folder / "copy.md").write_text(TEXTS["b/a.md"], "utf-8")
     report = index(settings, folder)
-    assert counts(report) == {"indexed": 4, "empty": 1, "failed": 2}
+    assert counts(report) == {"indexed": 4, "empty": 1, "failed": 3}
     assert report.exit_code == 1
     assert sorted(item.id for item in report.named if item.status is Status.FAILED) == [
         "b/a.md",
         "broken.jsonl#2",
+        "copy.md",
     ]
     assert report.coverage.after_repair == 1.0
     assert report.fallback_share == 1.0
 
     settings = scripted(root, [{"purpose": "markers", "reply": "nothing usable"}])
-    assert counts(index(settings, folder)) == {"indexed": 1, "unchanged": 4, "empty": 1, "failed": 1}
+    again = counts(index(settings, folder))
+    assert again == {"indexed": 1, "duplicate": 1, "unchanged": 4, "empty": 1, "failed": 1}
 
 
 def test_what_can_not_be_done_is_said_before_any_work(folder: Path, tmp_path: Path) -> None:

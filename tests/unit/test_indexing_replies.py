@@ -104,6 +104,8 @@ BROKEN: dict[str, tuple[str, list[Draft], int]] = {
     "control tokens": (reply(with_key("a b<|im_end|>"), *map(with_value, ("a b</s>", "[INST] a b"))), [], 3),
     "a key without end": (reply(record(key="why " * 200)), [], 1),
     "a value without end": (reply(record(value="and so on " * 200)), [], 1),
+    "a key that repeats its value": (reply(record(key=V.upper())), [], 1),
+    "a value of another unit": (reply(record([9]), record([8, 9]), TWO), [SECOND], 2),
     "the same twice": (reply(ONE, ONE), [FIRST], 0),
     "records that are none": (reply("1", '"text"', "null", "[]", "{}", ONE), [FIRST], 4),
     "wrapper of a wrong type": ('{"records": "none"}', [], 1),
@@ -127,6 +129,16 @@ def test_broken_replies(name: str) -> None:
     parsed = parse(text, WINDOW, max_pointers=2)
     assert list(parsed.drafts) == kept
     assert len(parsed.rejected) == rejected, parsed.rejected
+
+
+def test_a_value_of_the_text_around_is_rejected() -> None:
+    gap = Window(
+        "Harbour notes", window("It carries 90 passengers.").units, before=V, after="It sails from May on."
+    )
+    parsed = parse(
+        reply(record(), record(value="It sails from May on."), record(value="It carries 90.")), gap, 1
+    )
+    assert [draft.value for draft in parsed.drafts] == ["It carries 90."]
 
 
 def test_a_mark_of_the_source_is_no_identifier() -> None:

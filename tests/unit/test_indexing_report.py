@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+import json
+
+from mrag.indexing.keys import key_texts
+from mrag.indexing.report import report
+from mrag.schema import Built, Coverage, Document, Outcome, Record, SourceUnit, Status, Usage
+
+OUTCOMES = [
+    Outcome("a", Status.INDEXED, records=5, coverage=Coverage(4, 3, 1), usage=Usage(2, 10, 5), rejected=1),
+    Outcome("b", Status.INDEXED, records=4, coverage=Coverage(4, 4, 0), usage=Usage(1, 6, 4)),
+    Outcome("c", Status.UNCHANGED),
+    Outcome("e", Status.DUPLICATE, "It has the same text as a."),
+    Outcome("d", Status.EMPTY),
+]
+FAILURE = Outcome("f#3", Status.FAILED, "No reply.")
+
+
+def test_the_counts_add_up_to_the_inputs() -> None:
+    found = report([*OUTCOMES, FAILURE], seconds=1.5, generation=7, removed=2)
+    assert found.inputs == 6
+    assert found.as_dict() == {
+        "inputs": 6,
+        "counts": {
+            "indexed": 2, "unchanged": 1, "empty": 1, "duplicate": 1, "unsupported": 0,
+            "pending": 0, "failed": 1,
+        },
+        "removed": 2,
+        "units": 8,
+        "records": 9,
+        "rejected": 1,
+        "coverage_before_repair": 7 / 8,
+        "coverage_after_repair": 1.0,
+        "fallback_share": 1 / 8,
+        "llm_calls": 3,
+        "llm_prompt_tokens": 16,
+        "llm_completion_tokens": 9,
+        "seconds": 1.5,
+        "generation": 7,
+        "named": [
+            {"id": "f#3", "status": "failed", "detail": "No reply."},
+            {"id": "e", "status": "duplicate", "detail": "It has the same text as a."},
+            {"id": "d", "status": "empty", "detail": ""},
+        ],
+    }  # fmt: skip
+    json.dumps(found.as_dict())
+
+
+def test_the_table_names_what_was_not_indexed() -> None:
+    rows = report([*OUTCOMES, FAILURE], 1.5, 7, removed=2).table()
+    assert ("failed", "f#3: No reply.") in rows
+    assert ("duplicate", "e: It has the same text as a.") in rows
+    assert ("empty", "d") in rows
+    assert ("removed", "2") in rows
+    assert ("coverage", "87.5% before repair, 100.0% after") in rows
+
+
+def test_only_a_failure_makes_the_exit_code_other_than_zero() -> None:
+    assert report(OUTCOMES, 0, 0).exit_code == 0
+    assert report([FAILURE], 0, 0).exit_code == 1
+    assert report([], 0, 0).exit_code == 0
+
+
+# --------------------------------------------------------------------------- key texts
+
+
+def built(*records: tuple[tuple[str, ...], tuple[int, ...]], title: str = "Title") -> Built:
+    sections = [(), ("Title",), ("Title", "A", "B"), ("Title", "A", "C")]
+    units = tuple(SourceUnit("d", n, 0, 1, "x", section) for n, section in enumerate(sections, start=1))
+    made = tuple(Record(str(at), "d", keys, "v", pointers) for at, (keys, pointers) in enumerate(records))
+    return Built(Document("d", "x", title), units, made, Coverage(4, 4, 0))
+
+
+def test_a_key_alone_or_under_its_title_and_section() -> None:
+    one = built((("k1", "k2"), (3,)), (("k3",), (1,)), (("k4",), (3, 4)), (("k5",), (2, 3)))
+    assert key_texts(one, "key") == (("k1", "k2"), ("k3",), ("k4",), ("k5",))
+    assert key_texts(one, "titled") == (
+        ("Title\nA > B\nk1", "Title\nA > B\nk2"),
+        ("Title\nk3",),
+        ("Title\nA\nk4",),
+        ("Title\nk5",),
+    )
+
+
+def test_a_title_without_end_leaves_room_for_the_key() -> None:
+    [[text]] = key_texts(built((("the key",), (1,)), title="word " * 200), "titled")
+    assert text.endswith("…\nthe key")
+    assert len(text) < 140
+    assert key_texts(built((("the key",), (1,)), title=""), "titled") == (("the key",),)
