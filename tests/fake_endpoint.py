@@ -74,7 +74,12 @@ def _handler(endpoint: FakeEndpoint) -> type[BaseHTTPRequestHandler]:
         def _whole(self, body: dict[str, Any], reply: Reply) -> None:
             self._head(reply, "application/json" if not isinstance(reply.body, str) else "text/html")
             shown = reply.body if reply.body is not None else _completion(body, reply)
-            self.wfile.write(shown.encode() if isinstance(shown, str) else json.dumps(shown).encode())
+            raw = (
+                shown
+                if isinstance(shown, bytes)
+                else (shown if isinstance(shown, str) else json.dumps(shown)).encode()
+            )
+            self.wfile.write(raw)
 
         def _stream(self, reply: Reply) -> None:
             self._head(reply, "text/event-stream")

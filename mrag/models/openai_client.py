@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import math
 import os
 import re
@@ -152,7 +153,7 @@ class OpenAIModel(ModelSkeleton):
             raise ModelTimeoutError(f"{self.name} did not answer {request.purpose} in time.") from None
         except openai.APIStatusError as error:
             raise self._refusal(request, error.status_code, self._said(error)) from None
-        except (openai.APIError, httpx2.HTTPError) as error:
+        except (openai.APIError, httpx2.HTTPError, json.JSONDecodeError, UnicodeDecodeError) as error:
             raise ModelError(
                 f"The connection to {self._place} failed at {request.purpose} ({self._said(error)}): "
                 "see that the endpoint is up and base_url is right."
@@ -177,8 +178,9 @@ class OpenAIModel(ModelSkeleton):
         return ModelError(f"{self.name} still answers {status} after every retry: {said}.")
 
     def _said(self, error: Exception) -> str:
-        said = " ".join(str(error).split())[:300].rstrip(".")
-        return said if self._key == NO_KEY else said.replace(self._key, "***")
+        said = " ".join(str(error).split())
+        blotted = said if self._key == NO_KEY else said.replace(self._key, "***")
+        return blotted[:300].rstrip(".")
 
 
 def response_format(purpose: str, schema: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,7 +7,9 @@ import contextlib
 import itertools
 import json
 import os
+import signal
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from multiprocessing import resource_tracker
 from pathlib import Path
 from typing import Any
 
@@ -106,10 +108,10 @@ class VllmModel(ModelSkeleton):
             self._watchdog.dismiss()
 
     async def _complete(self, request: Request) -> Completion:
-        async with contextlib.aclosing(self._outputs(request, "FINAL_ONLY", **_decoding(request))) as outputs:
-            async for output in outputs:
-                return self._completion(request, output)
-        raise EngineDeadError(f"The engine of {self.name} ended without a reply: open the model again.")
+        output = await self._whole(request, **_decoding(request))
+        reply = output.outputs[0]
+        usage = Usage(1, len(output.prompt_token_ids), len(reply.token_ids))
+        return Completion(reply.text, usage, reply.finish_reason)
 
     async def _pieces(self, request: Request) -> AsyncGenerator[str, None]:
         async with contextlib.aclosing(self._outputs(request, "DELTA", **_decoding(request))) as outputs:
@@ -118,14 +120,16 @@ class VllmModel(ModelSkeleton):
 
     async def _choose(self, request: Request, labels: Sequence[str]) -> Mapping[str, float]:
         tokens = {label: self._token(label) for label in labels}
-        decoding = {"max_tokens": 1, "allowed_token_ids": list(tokens.values()), "logprobs": len(labels)}
-        async with contextlib.aclosing(
-            self._outputs(request, "FINAL_ONLY", temperature=0.0, **decoding)
-        ) as outputs:
-            async for output in outputs:
-                found = output.outputs[0].logprobs[0]
-                return {label: float(found[token].logprob) for label, token in tokens.items()}
-        raise EngineDeadError(f"The engine of {self.name} ended without a reply: open the model again.")
+        allowed = list(tokens.values())
+        output = await self._whole(
+            request, max_tokens=1, temperature=0.0, allowed_token_ids=allowed, logprobs=len(allowed)
+        )
+        found = output.outputs[0].logprobs[0]
+        return {label: float(found[token].logprob) for label, token in tokens.items()}
+
+    async def _whole(self, request: Request, **decoding: Any) -> Any:
+        async with contextlib.aclosing(self._outputs(request, "FINAL_ONLY", **decoding)) as outputs:
+            return [output async for output in outputs][-1]
 
     async def _outputs(self, request: Request, kind: str, **decoding: Any) -> AsyncGenerator[Any, None]:
         """The engine's outputs of one request; closing this aborts it in the engine."""
@@ -140,6 +144,7 @@ class VllmModel(ModelSkeleton):
             number = f"{request.purpose}-{next(self._numbers)}"
             async with contextlib.aclosing(self._engine.generate(prompt, params, number)) as outputs:
                 async for output in outputs:
+                    self._check_finish(request, output.outputs[0].finish_reason)
                     yield output
 
     @contextlib.contextmanager
@@ -158,14 +163,11 @@ class VllmModel(ModelSkeleton):
             reason = _line(error.__cause__ or error)
             raise ModelError(f"{self.name} failed on {request.purpose}: {reason}.") from error
 
-    def _completion(self, request: Request, output: Any) -> Completion:
-        reply = output.outputs[0]
+    def _check_finish(self, request: Request, finish: str | None) -> None:
         if self._closed:
             raise EngineDeadError(f"The model {self.name} was closed before it answered {request.purpose}.")
-        if reply.finish_reason not in ("stop", "length"):
-            raise ModelError(f"{self.name} gave up on {request.purpose} ({reply.finish_reason}): ask again.")
-        usage = Usage(1, len(output.prompt_token_ids), len(reply.token_ids))
-        return Completion(reply.text, usage, reply.finish_reason)
+        if finish not in (None, "stop", "length"):
+            raise ModelError(f"{self.name} gave up on {request.purpose} ({finish}): ask again.")
 
     def _token(self, label: str) -> int:
         ids = self._chatting().plain.ids(label)
@@ -212,6 +214,8 @@ def start_engine(settings: VllmSettings, folder: Path) -> Any:
         gpu_memory_utilization=settings.memory_fraction,
         kv_cache_memory_bytes=int(settings.kv_cache_gib * GIB) if current_platform.is_cpu() else None,
         tensor_parallel_size=settings.tensor_parallel,
+        # Its own processes on this machine, in a Ray actor too: the actor holds the GPUs already.
+        distributed_executor_backend="mp" if settings.tensor_parallel > 1 else None,
         enforce_eager=settings.enforce_eager,
         enable_prefix_caching=True,
         max_logprobs=-1,
@@ -221,6 +225,10 @@ def start_engine(settings: VllmSettings, folder: Path) -> Any:
         seed=0,
         disable_log_stats=True,
     )
+    # Control-C in a terminal is for this process to answer: the engine inherits a mask and lives on.
+    # Starting the tracker would take the mask away, so it is started before.
+    resource_tracker.ensure_running()
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         return AsyncLLM.from_engine_args(arguments)
     except (ValueError, RuntimeError, OSError) as error:
@@ -228,3 +236,5 @@ def start_engine(settings: VllmSettings, folder: Path) -> Any:
             f"The engine of {settings.model} did not start ({_line(error)}): lower window_tokens, "
             "memory_fraction or kv_cache_gib, or close what else fills the memory."
         ) from error
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)

@@ -7,6 +7,7 @@ import json
 import math
 import multiprocessing
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from transformers import AutoTokenizer
 
@@ -153,26 +155,44 @@ async def test_a_model_that_was_not_loaded_says_so() -> None:
 @pytest.mark.slow
 async def test_a_dead_engine_is_reported_at_once_and_for_good() -> None:
     model = await open_language_model(ENGINE)
-    running = asyncio.create_task(model.complete(SLOW))
+    asked = asyncio.create_task(model.complete(SLOW))
     await asyncio.sleep(0.5)
     for child in multiprocessing.active_children():
         if child.name.startswith("EngineCore"):
             os.kill(child.pid or 0, signal.SIGKILL)
     with pytest.raises(EngineDeadError):
-        await running
+        await asked
     with pytest.raises(EngineDeadError):
         await model.complete(ask("x"))
     await model.close()
 
 
+@pytest.mark.slow
+async def test_closing_ends_what_still_runs_with_an_error() -> None:
+    model = await open_language_model(ENGINE)
+    speaking = asyncio.Event()
+
+    async def read() -> None:
+        async for _ in model.stream(SLOW):
+            speaking.set()
+
+    asked = [asyncio.create_task(model.complete(SLOW)), asyncio.create_task(read())]
+    await speaking.wait()
+    await model.close()
+    ends = await asyncio.gather(*asked, return_exceptions=True)
+    assert [type(end) for end in ends] == [EngineDeadError, EngineDeadError]
+    with pytest.raises(EngineDeadError, match="closed"):
+        await model.complete(ask("x"))
+
+
 VICTIM = """
-import asyncio, multiprocessing, time
+import asyncio
 from mrag.models.opening import open_language_model
 from tests.llm.conftest import ENGINE
 
 async def main():
-    await open_language_model(ENGINE)
-    print(*(child.pid for child in multiprocessing.active_children()), flush=True)
+    model = await open_language_model(ENGINE)  # Kept: a model without a name is collected and ends.
+    print("ready", flush=True)
     await asyncio.sleep(600)
 
 if __name__ == "__main__":
@@ -187,18 +207,27 @@ def running(pid: int) -> bool:
         return False
 
 
+def blocks_control_c(pid: int) -> bool:
+    """The engine's end is its parent's to decide: an interrupt of the terminal's group passes it by."""
+    [mask] = re.findall(r"SigBlk:\s*(\w+)", Path(f"/proc/{pid}/status").read_text())
+    return bool(int(mask, 16) & 1 << signal.SIGINT - 1)
+
+
 @pytest.mark.slow
 def test_a_killed_process_leaves_no_engine_behind(tmp_path: Path) -> None:
     script = tmp_path / "victim.py"
     script.write_text(VICTIM)
-    victim = subprocess.Popen([sys.executable, str(script)], stdout=subprocess.PIPE, text=True)
-    assert victim.stdout
-    pids = [int(pid) for pid in victim.stdout.readline().split()]
-    assert pids
-    assert all(map(running, pids))
-    victim.kill()
-    victim.wait()
-    deadline = time.monotonic() + 30
-    while any(map(running, pids)) and time.monotonic() < deadline:
+    with subprocess.Popen([sys.executable, str(script)], stdout=subprocess.PIPE, text=True) as victim:
+        try:
+            assert victim.stdout
+            assert victim.stdout.readline() == "ready\n"
+            family = psutil.Process(victim.pid).children(recursive=True)
+            engine = [child.pid for child in family if "VLLM" in "".join(child.cmdline())]
+            assert len(engine) == 2
+            assert all(map(blocks_control_c, engine))
+        finally:
+            victim.kill()
+    deadline = time.monotonic() + 60
+    while left := [child for child in family if running(child.pid)]:
+        assert time.monotonic() < deadline, left
         time.sleep(0.2)
-    assert not any(map(running, pids))

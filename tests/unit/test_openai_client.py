@@ -198,10 +198,18 @@ async def test_a_window_that_only_the_endpoint_knows() -> None:
             await model.complete(ask())
 
 
-@pytest.mark.parametrize("body", ["<html>a login page</html>", {"detail": "fine"}, {"choices": []}])
+@pytest.mark.parametrize(
+    "body", ["<html>a login page</html>", {"detail": "fine"}, {"choices": []}, b"{half", b'{"a": "\xff"}']
+)
 async def test_an_answer_of_another_form_is_an_error(body: Any) -> None:
     async with opened(always(Reply(body=body))) as (model, _):
         with pytest.raises(ModelError, match="base_url"):
+            await model.complete(ask())
+
+
+async def test_a_choice_without_a_message_is_an_error() -> None:
+    async with opened(always(Reply(body={"choices": [{"index": 0}]}))) as (model, _):
+        with pytest.raises(ModelError):
             await model.complete(ask())
 
 

@@ -1,0 +1,185 @@
+"""Retrieval: legs are fused, records grouped to candidates, and the search goes as deep as it must."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mrag.errors import ModelError, NotFoundError
+from mrag.models.encoder import Kind
+from mrag.query.fuse import Grouping, Ranked, fuse
+from mrag.query.question import Question
+from mrag.query.retrieve import Retriever
+from mrag.schema import Hit, Leg, Pool, Query, Record, Stored, Vectors
+from mrag.settings import KeysRetrieval
+from tests.query_pool import info, unit
+
+
+def stored(record_id: str, document: str = "a", *pointers: int) -> Stored:
+    units = pointers or (1,)
+    record = Record(record_id, document, (f"key of {record_id}", "other key"), f"value {record_id}", units)
+    return Stored(record, info(document), tuple(unit(f"unit {n}", n, document) for n in units))
+
+
+class FakeCollection:
+    """Records in a dictionary, and for each leg a ranking written beforehand."""
+
+    def __init__(self, records: Sequence[Stored], **rankings: Sequence[Hit]) -> None:
+        self._records = {one.record.id: one for one in records}
+        self._rankings: Mapping[Any, Sequence[Hit]] = rankings
+        self.manifest: Any = SimpleNamespace(generation=7)
+        self.asked: list[Query] = []
+
+    def search(self, query: Query) -> Mapping[Leg, tuple[Hit, ...]]:
+        self.asked.append(query)
+        return {leg: tuple(self._rankings.get(leg, ())[: query.depth]) for leg in query.legs}
+
+    def fetch(self, record_ids: Sequence[str]) -> tuple[Stored, ...]:
+        return tuple(self._records[record_id] for record_id in record_ids)
+
+
+async def encode(texts: Sequence[str], kind: Kind) -> Vectors:
+    assert kind == "query"
+    return np.full((len(texts), 2), 0.5, np.float32)
+
+
+def ranking(*record_ids: str) -> list[Hit]:
+    return [Hit(record_id, 9.0 - rank) for rank, record_id in enumerate(record_ids)]
+
+
+QUESTION = Question("Which pier?", "harbour")
+
+
+async def found(collection: FakeCollection, w: int = 2, **retrieval: Any) -> Pool:
+    question = replace(QUESTION, retrieval=KeysRetrieval(**retrieval))
+    return await Retriever(lambda _: collection, encode).retrieve(question, w)
+
+
+def ids(pool: Pool) -> list[list[str]]:
+    return [[record.id for record in candidate.records] for candidate in pool.candidates]
+
+
+def test_reciprocal_ranks_are_summed() -> None:
+    fused = fuse({"dense": [Hit("x", 0.9, 1), Hit("y", 0.5)], "sparse": [Hit("y", 7.0, 1)]}, 60)
+    assert [record.record_id for record in fused] == ["y", "x"]
+    assert fused[0].score == pytest.approx(1 / 62 + 1 / 61)
+    assert fused[0].scores == {"dense": 0.5, "sparse": 7.0}
+    assert fused[0].key == 1  # of the leg that ranks it best
+    assert fused[1] == Ranked("x", 1 / 61, {"dense": 0.9}, 1)
+
+
+def test_ties_go_by_record_id() -> None:
+    fused = fuse({"dense": [Hit("b", 1.0), Hit("a", 1.0)], "sparse": []}, 60)
+    assert [record.record_id for record in fused] == ["a", "b"]
+
+
+HITS = st.lists(
+    st.builds(Hit, st.sampled_from("abcdef"), st.floats(-9, 9), st.integers(0, 1)),
+    unique_by=lambda hit: hit.record_id,
+)
+
+
+@given(HITS, HITS, st.integers(1, 100), st.randoms())
+def test_fusion_does_not_know_the_order_of_legs_or_hits(
+    dense: list[Hit], sparse: list[Hit], constant: int, random: Any
+) -> None:
+    fused = fuse({"dense": dense, "sparse": sparse}, constant)
+    random.shuffle(dense)
+    assert fuse({"sparse": sparse, "dense": dense}, constant) == fused
+    assert {record.record_id for record in fused} == {hit.record_id for hit in [*dense, *sparse]}
+    assert list(fused) == sorted(fused, key=lambda record: (-record.score, record.record_id))
+
+
+def test_records_of_the_same_units_are_one_candidate() -> None:
+    grouping = Grouping(2)
+    records = [stored("r1", "a", 1), stored("r2", "a", 2), stored("r3", "b", 1), stored("r4", "a", 1)]
+    scores: list[Mapping[Leg, float]] = [{"dense": 0.3}, {"dense": 0.2}, {"dense": 0.1}, {"sparse": 4.0}]
+    grouping.add(
+        (Ranked(one.record.id, 1 / n, score, 0), one)
+        for n, (one, score) in enumerate(zip(records, scores, strict=True), 1)
+    )
+    first, second = grouping.candidates()
+    assert grouping.full
+    assert [record.id for record in first.records] == ["r1", "r4"]
+    assert (first.key, first.score, first.scores) == ("key of r1", 1.0, {"dense": 0.3, "sparse": 4.0})
+    assert [record.id for record in second.records] == ["r2"]
+
+
+async def test_a_pool_has_w_candidates_of_one_generation() -> None:
+    collection = FakeCollection(
+        [stored(f"r{n}", "a", n) for n in range(1, 5)],
+        dense=ranking("r1", "r2", "r3"),
+        sparse=ranking("r4", "r1"),
+    )
+    pool = await found(collection)
+    assert ids(pool) == [["r1"], ["r4"]]
+    assert (pool.generation, pool.notes) == (7, ())
+    (query,) = collection.asked
+    assert (query.text, query.depth, query.legs) == ("Which pier?", 10, ("dense", "sparse"))
+    assert query.vector is not None
+    assert query.vector.tolist() == [0.5, 0.5]
+
+
+async def test_the_search_goes_deeper_until_w_units_are_found() -> None:
+    same = [stored(f"r{n:02}", "a", 1) for n in range(20)]
+    collection = FakeCollection(
+        [*same, stored("z", "b", 1)], dense=ranking(*(one.record.id for one in same), "z")
+    )
+    pool = await found(collection, legs=("dense",), depth=2)
+    assert [query.depth for query in collection.asked] == [4, 8, 16, 32]
+    assert [len(group) for group in ids(pool)] == [20, 1]
+
+
+async def test_the_search_ends_where_the_collection_does() -> None:
+    collection = FakeCollection([stored("r1"), stored("r2")], dense=ranking("r1", "r2"))
+    pool = await found(collection, w=5, depth=1)
+    assert len(collection.asked) == 1
+    assert ids(pool) == [["r1", "r2"]]
+
+
+async def test_a_silent_leg_is_noted_and_left_out() -> None:
+    collection = FakeCollection(
+        [stored("r1"), stored("r2", "b")], dense=ranking("r1"), sparse=[Hit("r2", 0.0)]
+    )
+    pool = await found(collection)
+    assert ids(pool) == [["r1"]]
+    assert pool.notes == ("The sparse search found nothing and was left out.",)
+
+
+async def test_a_negative_inner_product_still_ranks() -> None:
+    collection = FakeCollection([stored("r1")], dense=[Hit("r1", -0.2)])
+    assert ids(await found(collection, legs=("dense",))) == [["r1"]]
+
+
+async def test_without_the_dense_leg_nothing_is_encoded() -> None:
+    async def down(texts: Sequence[str], kind: Kind) -> Vectors:
+        raise ModelError("The encoder is down.")
+
+    collection = FakeCollection([stored("r1")], sparse=ranking("r1"))
+    question = replace(QUESTION, retrieval=KeysRetrieval(legs=("sparse",)))
+    pool = await Retriever(lambda _: collection, down).retrieve(question, 2)
+    assert ids(pool) == [["r1"]]
+    assert collection.asked[0].vector is None
+    with pytest.raises(ModelError, match="encoder is down"):
+        await Retriever(lambda _: collection, down).retrieve(QUESTION, 2)
+
+
+async def test_an_empty_collection_gives_an_empty_pool() -> None:
+    pool = await found(FakeCollection([]))
+    assert pool.candidates == ()
+    assert len(pool.notes) == 2
+
+
+async def test_an_unknown_collection_is_the_openers_error() -> None:
+    def opener(name: str) -> FakeCollection:
+        raise NotFoundError("collection", f"There is no collection {name}.")
+
+    with pytest.raises(NotFoundError, match="harbour"):
+        await Retriever(opener, encode).retrieve(QUESTION, 2)
