@@ -12,7 +12,7 @@ from pydantic import Field, ValidationError
 from mrag.errors import SettingsError
 from mrag.settings import Strict
 
-GIVEN_COLUMNS = frozenset({"evidence quote", "source", "source date"})
+GIVEN_COLUMNS = frozenset({"evidence quote", "quote", "source", "source date"})
 
 
 class Column(Strict):
@@ -44,12 +44,19 @@ def load_blueprints(folder: Path | None = None) -> tuple[Blueprint, ...]:
     """
     shipped: Traversable = files("mrag") / "data" / "blueprints"
     found = {}
-    for place in (shipped, folder):
-        for file in place.iterdir() if place else ():
-            if file.name.endswith(".yaml"):
-                blueprint = _read(file)
-                found[blueprint.name] = blueprint
+    for place in (shipped, folder) if folder else (shipped,):
+        for file in _files(place):
+            blueprint = _read(file)
+            found[blueprint.name] = blueprint
     return tuple(found[name] for name in sorted(found))
+
+
+def _files(folder: Traversable) -> list[Traversable]:
+    try:
+        entries = sorted(folder.iterdir(), key=lambda file: file.name)
+    except OSError as error:
+        raise SettingsError(f"Can't read the blueprints in {folder}: {error.strerror}.") from None
+    return [file for file in entries if file.name.endswith(".yaml")]
 
 
 def _read(file: Traversable) -> Blueprint:

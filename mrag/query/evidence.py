@@ -167,7 +167,8 @@ def _draft(row: Mapping[str, Any], sheet: Sheet, quoting: Quoting) -> Draft:
     cells = {name: text for name, value in row.items() if (text := scalar(value))}
     passage = sheet.passages.get(cells.pop("source", "").strip("[] "))
     written = cells.pop("quote", "")
-    cells.pop("schema", None)
+    for name in ("schema", "evidence quote"):  # a second quote would be shown and not checked
+        cells.pop(name, None)
     if quoting == "copied":
         return Draft(cells, written, passage.place if passage else None)
     return Draft(cells, passage.text if passage else "", passage.place if passage else None)

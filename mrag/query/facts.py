@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 
@@ -14,11 +15,11 @@ _MONTHS = (
     *("january", "february", "march", "april", "may", "june", "july"),
     *("august", "september", "october", "november", "december"),
 )
-_MONTH = "(?P<month>" + "|".join(f"{month.title()}|{month.title()[:3]}" for month in _MONTHS) + r")\b\.?"
+_MONTH = "(?P<month>" + "|".join(f"{month.title()}|{month.title()[:3]}" for month in _MONTHS) + r"|Sept)\b\.?"
 _DAY = r"(?P<day>\d{1,2})(?:st|nd|rd|th)?(?!\w)"
 _YEAR = r"(?P<year>\d{4})(?!\w)"
 _DATES = tuple(
-    re.compile(pattern)
+    re.compile(pattern, re.IGNORECASE)
     for pattern in (
         r"(?<![\w-])(?P<year>\d{4})-(?P<month>\d{2})(?:-(?P<day>\d{2}))?(?![\w-])",
         rf"(?<!\w){_DAY} (?:of )?{_MONTH}(?:,? {_YEAR})?",
@@ -40,6 +41,8 @@ _SCALES = {"hundred": 100, "thousand": 10**3, "million": 10**6, "billion": 10**9
 _GROUPED = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?")
 _PLAIN = re.compile(r"\d+(?:\.\d+)?")
 _WITH_WORD = re.compile(r"(\d[\d.,]*)-?[a-z]+(?:-[a-z]+)*")
+_POINT = re.compile(r"(?<![\w.])\.$")
+_SIGN = re.compile(r"(?<!\w)[-−–]$")
 _STARTS = re.compile(r"(?:^|[.!?:;])\s*[\"'“”‘’(]*$")
 
 
@@ -80,17 +83,40 @@ def supports(quote: str, claim: str, ordinary: frozenset[str] = frozenset()) -> 
 
 def numbers(text: str) -> set[Decimal]:
     """The numbers of `text`; `5 million` is 5000000, and a year or a day is a number as well."""
-    matches = list(TOKEN.finditer(text))
-    found = set()
-    for i, match in enumerate(matches):
-        value = _value(match[0])
-        if value is None:
+    return {value for _, _, value in placed_numbers(text)}
+
+
+def placed_numbers(text: str) -> Iterator[tuple[int, int, Decimal]]:
+    """The numbers with the [start, end) where they stand, sign and scale words included."""
+    open_number: tuple[int, int, Decimal] | None = None
+    for match in TOKEN.finditer(text):
+        if scale := _SCALES.get(match[0].casefold()):
+            start, _, value = open_number or (match.start(), 0, Decimal(1))
+            open_number = start, match.end(), value * scale
             continue
-        if text[: match.start()].endswith(("-", "−")) and not text[: match.start() - 1][-1:].isalnum():
-            value = -value
-        scale = _SCALES.get(matches[i + 1][0].casefold(), 1) if i + 1 < len(matches) else 1
-        found.add(value * scale)
-    return found
+        if open_number:
+            yield open_number
+        open_number = _number_at(match, text)
+    if open_number:
+        yield open_number
+
+
+def _number_at(match: re.Match[str], text: str) -> tuple[int, int, Decimal] | None:
+    """The number of a token, with a decimal point and a sign that stand before it."""
+    token, start = match[0], match.start()
+    if token.isdigit() and _POINT.search(text[max(0, start - 2) : start]):
+        token, start = f"0.{token}", start - 1
+    value = _value(token)
+    if value is None:
+        return None
+    if _SIGN.search(text[max(0, start - 2) : start]):
+        value, start = -value, start - 1
+    return start, match.end(), value
+
+
+def quantity_words(text: str) -> list[str]:
+    """The words of `text` that are, or scale, a number."""
+    return [word for word in tokens(text) if _value(word) is not None or word.casefold() in _SCALES]
 
 
 def _value(token: str) -> Decimal | None:

@@ -148,14 +148,15 @@ class _Run:
         """
         started = self._clock()
         left = None if self._deadline is None else self._deadline - started
-        late = f"the {self.question.timeout_s} s of the question were over at stage {name}: raise timeout_s."
+        late = f"The {self.question.timeout_s} s of the question were over at stage {name}: raise timeout_s."
         if left is not None and left <= 0:
             raise ModelTimeoutError(late)
+        limit = asyncio.timeout_at(self._deadline)
         try:
-            async with asyncio.timeout_at(self._deadline):
+            async with limit:
                 result = await work(left)
         except TimeoutError:
-            raise ModelTimeoutError(late) from None
+            raise ModelTimeoutError(late if limit.expired() else f"Stage {name} timed out.") from None
         usage = Usage() if isinstance(result, Pool) else result.usage
         self._record(name, started, usage, result.notes)
         return result

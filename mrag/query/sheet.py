@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain, count, product
 from string import ascii_uppercase
 
 from mrag.documents.sentences import sentence_spans
@@ -60,10 +61,10 @@ def lay_out(ranked: Sequence[Cited], by_sentence: bool) -> Sheet:
 
 
 def free_prefix(texts: Iterable[str]) -> str:
-    """A letter (or two) with which no label of the texts begins: they can't speak of each other's."""
-    taken: set[str] = set(re.findall(r"\b([A-Z]{1,2})\d", " ".join(texts)))
-    letters: list[str] = ["S", *ascii_uppercase, *(a + b for a in ascii_uppercase for b in ascii_uppercase)]
-    return next(prefix for prefix in letters if prefix not in taken)
+    """A letter (or more) with which no label of the texts begins: they can't speak of each other's."""
+    taken: set[str] = set(re.findall(r"([A-Z]+)\d", " ".join(texts)))
+    longer = ("".join(letters) for n in count(1) for letters in product(ascii_uppercase, repeat=n))
+    return next(prefix for prefix in chain("S", longer) if prefix not in taken)
 
 
 def _passages(text: str, by_sentence: bool) -> Iterator[str]:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from mrag.query.facts import ordinary_words, supports
+from mrag.query.facts import ordinary_words, placed_numbers, quantity_words, supports
 from mrag.query.words import TOKEN, tokens
 from mrag.schema import DocumentInfo, EvidenceRow, Source, SourceUnit, Verdict
 
@@ -70,10 +70,10 @@ def _supported(cells: Mapping[str, str], quote: str, place: Cited) -> bool:
     ]
     subject = " ".join(cells.get(column, "") for column in cells if column in SUBJECT_COLUMNS)
     claims = dict(cells)
-    # A scale belongs to its number: "5" in "million" is not the 5 of a quote.
-    unit = claims.pop("unit", "")
-    if "value" in claims and unit.casefold() in ("thousand", "million", "billion", "trillion"):
-        claims["value"] += f" {unit}"
+    # A scale belongs to its number: "5" in "million" is not the 5 of a quote. Of a unit no more is
+    # claimed, since its standard form (USD) is seldom that of the quote ($).
+    if "unit" in claims:
+        claims["value"] = " ".join([claims.get("value", ""), *quantity_words(claims.pop("unit"))])
     return supports(". ".join(around), subject, ordinary) and all(
         supports(quote, claim, ordinary)
         for column, claim in claims.items()
@@ -107,12 +107,12 @@ def _readings(quote: str) -> Iterator[list[str]]:
 
 def _spans(fragments: Sequence[str], text: str) -> list[tuple[int, int]] | None:
     """Where the fragments stand in `text`, one after the other."""
-    inside = {i for match in TOKEN.finditer(text) for i in range(match.start() + 1, match.end())}
+    inside = _inside(text)
     spans: list[tuple[int, int]] = []
     after = 0
     for fragment in fragments:
         pattern = re.compile(_pattern(fragment))
-        while (match := pattern.search(text, after)) and not _whole(match.span(), text, inside):
+        while (match := pattern.search(text, after)) and not inside.isdisjoint(match.span()):
             after = match.start() + 1
         if match is None:
             return None
@@ -121,11 +121,11 @@ def _spans(fragments: Sequence[str], text: str) -> list[tuple[int, int]] | None:
     return spans
 
 
-def _whole(span: tuple[int, int], text: str, inside: set[int]) -> bool:
-    """Whether a span cuts neither a word or number nor the sign before a number."""
-    start, end = span
-    signed = text[start].isdigit() and text[:start].endswith(("-", "−", "–"))
-    return start not in inside and end not in inside and not signed
+def _inside(text: str) -> set[int]:
+    """The offsets at which a span would cut a word or a number, its sign and its scale included."""
+    spans = [match.span() for match in TOKEN.finditer(text)]
+    spans += [(start, end) for start, end, _ in placed_numbers(text)]
+    return {i for start, end in spans for i in range(start + 1, end)}
 
 
 def _pattern(fragment: str) -> str:

@@ -1,0 +1,178 @@
+"""Evidence: what is asked, what is saved of a reply, and a blueprint that needs no code."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mrag.errors import InputError, ModelError, SettingsError
+from mrag.models.scripted import Rule, ScriptedModel
+from mrag.query.blueprints import load_blueprints
+from mrag.query.evidence import MAX_ROWS, EvidenceExtractor, Extraction
+from mrag.schema import EvidenceRow, Source, Verdict
+from tests.query_pool import candidate
+
+FERRY = candidate("The ferry Alma was built in 1962. It carries 90 passengers.", "ferry", title="Ferries")
+BARGE = candidate("The barge Runa was built in 1901.", "barge", title="Barges")
+BUILT = "The ferry Alma was built in 1962."
+ROW = {"source": "S1", "fact": BUILT}
+VERIFIED = EvidenceRow({"fact": BUILT}, BUILT, Verdict.VERIFIED, Source("ferry", "Ferries", (1,)))
+
+
+def table(*rows: object, schema: str = "ATOMIC") -> dict[str, Any]:
+    return {"table": {"schema": schema, "rows": list(rows)}}
+
+
+async def extracted(reply: object, quoting: str = "pointed", **model: Any) -> Extraction:
+    scripted = ScriptedModel([Rule(reply)], **model)
+    extractor = EvidenceExtractor(scripted, load_blueprints(), quoting)  # type: ignore[arg-type]
+    return await extractor.extract("When was the ferry Alma built?", [FERRY, BARGE])
+
+
+WHOLE = json.dumps(table(ROW))
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        WHOLE,
+        f"```json\n{WHOLE}\n```",
+        f"<think>{json.dumps(table({'source': 'S3', 'fact': 'x'}))}</think>{WHOLE}",
+        f"Here is the table:\n{WHOLE}\nI hope it helps.",
+        WHOLE[:-3],  # cut
+        json.dumps({"schema": "ATOMIC", "rows": [ROW]}),
+        f'{{"schema": "ATOMIC"}} {json.dumps(ROW)}',
+        json.dumps(table(ROW, ROW)),  # said twice
+        json.dumps(table({**ROW, "source": "[S1]"})),
+        json.dumps(table({**ROW, "extra": None, "nested": {"a": 1}, "list": [1]})),
+        json.dumps(table("no row", 5, None, [], {}, ROW)),
+    ],
+)
+async def test_a_row_is_saved_whatever_surrounds_it(reply: str) -> None:
+    extraction = await extracted(reply)
+    assert extraction.table.rows == (VERIFIED,)
+    assert (extraction.table.schema, extraction.table.columns) == ("ATOMIC", ("fact",))
+    assert (extraction.notes, extraction.usage.calls) == ((), 1)
+
+
+@pytest.mark.parametrize(
+    "reply", ["There is no evidence.", "{", "[]", '{"table": null}', '{"table": {"rows": "S1"}}', "{}" * 50]
+)
+async def test_a_reply_without_rows_is_noted(reply: str) -> None:
+    extraction = await extracted(reply)
+    assert extraction.table.rows == ()
+    assert extraction.notes == ("No evidence was extracted.",)
+
+
+@pytest.mark.parametrize("source", ["S0", "S4", "S99", "", "Ferries", None, -1, ["S1"]])
+async def test_a_row_of_no_sentence_is_unverified(source: object) -> None:
+    extraction = await extracted(table({**ROW, "source": source}))
+    assert [row.verdict for row in extraction.table.rows] == [Verdict.UNVERIFIED]
+    assert extraction.table.facts == ()
+    assert extraction.notes == ("1 of 1 evidence rows could not be verified.",)
+
+
+async def test_the_quote_of_a_pointed_row_is_the_sentence_and_never_the_models_words() -> None:
+    row = {**ROW, "quote": "It was built of gold.", "evidence quote": "It was built of gold."}
+    assert (await extracted(table(row))).table.rows == (VERIFIED,)
+
+
+async def test_a_copied_quote_is_checked() -> None:
+    rows = (
+        {**ROW, "quote": "ferry  Alma was built in 1962"},
+        {**ROW, "quote": "ferry Alma was built in 1963", "fact": "It is so."},
+        {"quote": "was built in 1901", "source": "S1", "fact": "It is old."},  # of another document
+    )
+    found = (await extracted(table(*rows), "copied")).table
+    assert [row.verdict for row in found.rows] == [Verdict.VERIFIED, *[Verdict.UNVERIFIED] * 2]
+    assert found.rows[0].quote == "ferry Alma was built in 1962"
+
+
+async def test_rows_are_bounded() -> None:
+    rows = [{"source": "S1", "fact": f"Fact {n} is so."} for n in range(MAX_ROWS + 5)]
+    assert len((await extracted(table(*rows))).table.rows) == MAX_ROWS
+
+
+async def test_a_table_has_the_columns_of_its_blueprint() -> None:
+    row = {"source": "S2", "entity": "Alma", "dimension": "passengers", "value": 90, "unit": None}
+    found = (await extracted(table(row, schema="COMPARATIVE"))).table
+    assert found.schema == "COMPARATIVE"
+    assert found.columns == ("entity", "dimension", "value", "unit")
+    assert [row.verdict for row in found.rows] == [Verdict.VERIFIED]
+    assert found.rows[0].cells["value"] == "90"
+
+
+async def test_a_schema_of_the_models_own_is_kept() -> None:
+    own = {"source": "S1", "ship": "Alma", "year": "1962"}
+    found = (await extracted(table(own, schema="OTHER: ships"))).table
+    assert (found.schema, found.columns) == ("OTHER: ships", ("ship", "year"))
+    assert [row.verdict for row in found.rows] == [Verdict.VERIFIED]
+
+
+async def test_a_model_that_fails_and_a_question_beyond_the_window_are_raised() -> None:
+    down = EvidenceExtractor(ScriptedModel([Rule(error="dead")]), load_blueprints())
+    with pytest.raises(ModelError):
+        await down.extract("Which ferry?", [FERRY])
+    small = EvidenceExtractor(ScriptedModel([], window_tokens=900), load_blueprints())
+    with pytest.raises(InputError, match="too long") as error:
+        await small.extract("why " * 900, [FERRY])
+    assert error.value.field == "question"
+
+
+async def test_units_beyond_the_window_are_left_out_from_the_end() -> None:
+    many = [candidate(f"Pier {n} " + "is long and old " * 20, f"d{n}") for n in range(20)]
+    model = ScriptedModel([Rule(table())], window_tokens=1600)
+    extraction = await EvidenceExtractor(model, load_blueprints()).extract("Which pier?", many)
+    (request,) = model.asked
+    shown = [n for n in range(20) if f"Pier {n} " in request.messages[-1].content]
+    assert 0 < len(shown) < 20
+    assert shown == list(range(len(shown)))
+    assert f"{20 - len(shown)} source units did not fit the model's window." in extraction.notes
+
+
+MINE = """
+name: CAUSAL
+structure: causes and effects
+use_when: the question asks why
+columns:
+  - {name: cause, definition: what brought it about}
+  - {name: effect, definition: what came of it, rules: In one sentence.}
+  - {name: source, definition: the document}
+"""
+
+
+async def test_a_blueprint_needs_a_file_and_no_code(tmp_path: Path) -> None:
+    (tmp_path / "causal.yaml").write_text(MINE)
+    (tmp_path / "notes.txt").write_text("no blueprint")
+    blueprints = load_blueprints(tmp_path)
+    assert [one.name for one in blueprints] == ["ATOMIC", "CAUSAL", "COMPARATIVE", "TEMPORAL"]
+    row = {"source": "S1", "cause": "It was built.", "effect": "The ferry Alma."}
+    model = ScriptedModel([Rule(table(row, schema="CAUSAL"))])
+    extraction = await EvidenceExtractor(model, blueprints).extract("Why is there a ferry?", [FERRY])
+    assert (extraction.table.schema, extraction.table.columns) == ("CAUSAL", ("cause", "effect"))
+    assert len(extraction.table.facts) == 1
+    (request,) = model.asked
+    assert "CAUSAL (causes and effects). Use when the question asks why." in request.messages[0].content
+    assert "- effect: what came of it. In one sentence." in request.messages[0].content
+    assert '"cause"' in json.dumps(request.schema)
+
+
+def test_a_blueprint_may_take_the_place_of_a_shipped_one(tmp_path: Path) -> None:
+    (tmp_path / "mine.yaml").write_text(MINE.replace("CAUSAL", "ATOMIC"))
+    atomic = load_blueprints(tmp_path)[0]
+    assert [column.name for column in atomic.cells] == ["cause", "effect"]
+
+
+@pytest.mark.parametrize("text", ["", "- a list", "name: X", "name: [", MINE + "extra: 1\n", "\x00"])
+def test_a_bad_blueprint_is_named(tmp_path: Path, text: str) -> None:
+    (tmp_path / "bad.yaml").write_text(text)
+    with pytest.raises(SettingsError, match=r"bad\.yaml is no blueprint"):
+        load_blueprints(tmp_path)
+
+
+def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=r"Can't read the blueprints in .*nowhere"):
+        load_blueprints(tmp_path / "nowhere")

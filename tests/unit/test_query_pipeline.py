@@ -1,0 +1,232 @@
+"""A question end to end: what holds when a stage is missing, down or late, and what is told of it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from mrag.errors import CollectionError, InputError, ModelError, ModelTimeoutError
+from mrag.models.scripted import Rule, ScriptedModel
+from mrag.query.blueprints import load_blueprints
+from mrag.query.evidence import EvidenceExtractor
+from mrag.query.generate import FromTable, FromUnits, FromValues, Generated, Generator, Reading
+from mrag.query.pipeline import Pipeline, pool_size
+from mrag.query.question import Question
+from mrag.query.select import Selection, Selector
+from mrag.schema import EvidenceTable, Pool, Source, Usage
+from mrag.settings import PlainReader, SaneReader
+from tests.query_pool import candidate, pool
+
+FERRY = candidate("The ferry Alma was built in 1962.", "ferry", title="Ferries", values=("Alma: 1962.",))
+BARGE = candidate("The barge Runa was built in 1901.", "barge", title="Barges", values=("Runa: 1901.",))
+PIER = candidate("The pier is old.", "pier", values=("An old pier.",))
+FOUND = pool(FERRY, BARGE, PIER)
+SANE = Question("When was the ferry Alma built?", "harbour", reader=SaneReader(w=3, k=2))
+PLAIN = Question("When was the ferry Alma built?", "harbour", reader=PlainReader(budget_tokens=4))
+ROW = {"source": "S1", "fact": "The ferry Alma was built in 1962."}
+RULES = [
+    Rule({"selected": [1, 3]}, purpose="select"),
+    Rule({"table": {"schema": "ATOMIC", "rows": [ROW]}}, purpose="evidence"),
+    Rule("1962", purpose="answer"),
+]
+
+
+class Stages:
+    """The true stages over a scripted model; those in `missing` are None, `down` raise, `late` hang."""
+
+    def __init__(
+        self,
+        rules: list[Rule] = RULES,
+        found: Pool = FOUND,
+        missing: tuple[str, ...] = (),
+        down: tuple[str, ...] = (),
+        late: tuple[str, ...] = (),
+        error: Exception | None = None,
+    ) -> None:
+        self.model = ScriptedModel(rules)
+        self.sizes: list[int] = []
+        self.left: list[float | None] = []
+        self.readings: list[Reading] = []
+        self._found, self._missing, self._down, self._late = found, missing, down, late
+        self._error = error or ModelError("It is down.")
+
+    def pipeline(self) -> Pipeline:
+        generator = Generator(self.model)
+
+        async def retrieve(question: Question, w: int) -> Pool:
+            self.sizes.append(w)
+            return self._found
+
+        async def generate(question: str, reading: Reading, timeout_s: float | None) -> Generated:
+            self.readings.append(reading)
+            return await generator.generate(question, reading, timeout_s)
+
+        return Pipeline(
+            self._stage("retrieve", retrieve),
+            self._stage("select", Selector(self.model).select),
+            self._stage("extract", EvidenceExtractor(self.model, load_blueprints()).extract),
+            self._stage("generate", generate),
+        )
+
+    def _stage(self, name: str, work: Any) -> Any:
+        async def stage(*arguments: Any) -> Any:
+            if name != "retrieve":
+                self.left.append(arguments[-1])
+            if name in self._down:
+                raise self._error
+            if name in self._late:
+                await asyncio.sleep(60)
+            return await work(*arguments)
+
+        return None if name in self._missing else stage
+
+
+async def test_sane_makes_three_calls_and_answers_from_the_table() -> None:
+    stages = Stages()
+    answer = await stages.pipeline().answer(SANE)
+    assert [request.purpose for request in stages.model.asked] == ["select", "evidence", "answer"]
+    assert (answer.text, answer.generation, answer.notes) == ("1962", 3, ())
+    assert answer.sources == (Source("ferry", "Ferries", (1,)),)
+    assert answer.evidence is not None
+    assert stages.readings == [FromTable(answer.evidence)]
+    assert [trace.stage for trace in answer.trace] == ["retrieve", "select", "extract", "generate"]
+    assert [trace.usage.calls for trace in answer.trace] == [0, 1, 1, 1]
+    assert sum((trace.usage for trace in answer.trace), Usage()).calls == 3
+
+
+async def test_plain_makes_one_call_and_reads_the_values() -> None:
+    stages = Stages()
+    answer = await stages.pipeline().answer(PLAIN)
+    assert [request.purpose for request in stages.model.asked] == ["answer"]
+    assert stages.readings == [FromValues(FOUND, PLAIN.reader)]  # type: ignore[arg-type]
+    assert answer.context is not None
+    assert answer.context.text == "Alma: 1962.\n\nRuna: 1901."
+    assert answer.sources == (Source("ferry", "Ferries", (1,)), Source("barge", "Barges", (1,)))
+    assert (answer.evidence, stages.sizes) == (None, [pool_size(PLAIN.reader)])
+
+
+@pytest.mark.parametrize("how", ["missing", "down"])
+async def test_without_selection_the_retrieval_order_holds(how: str) -> None:
+    stages = Stages(**{how: ("select",)})  # type: ignore[arg-type]
+    answer = await stages.pipeline().answer(SANE)
+    assert answer.text == "1962"
+    assert len(answer.notes) == 1
+    assert "the retrieval order is kept" in answer.notes[0]
+    (evidence, _) = stages.model.asked
+    assert "Alma" in evidence.messages[-1].content
+    assert "Runa" in evidence.messages[-1].content
+    assert "pier" not in evidence.messages[-1].content
+
+
+@pytest.mark.parametrize("how", ["missing", "down"])
+async def test_without_extraction_the_units_are_read(how: str) -> None:
+    stages = Stages(**{how: ("extract",)})  # type: ignore[arg-type]
+    answer = await stages.pipeline().answer(SANE)
+    assert (answer.text, answer.evidence) == ("1962", None)
+    assert stages.readings == [FromUnits((FERRY, PIER), SANE.reader.budget_tokens)]
+    assert answer.context is not None
+    assert answer.context.text == "The ferry Alma was built in 1962.\n\nThe pier is old."
+    assert "there is no evidence table" in answer.notes[0]
+    assert "reads the source units" in answer.notes[1]
+
+
+@pytest.mark.parametrize("how", ["missing", "down"])
+async def test_without_generation_there_is_evidence_and_no_text(how: str) -> None:
+    answer = await Stages(**{how: ("generate",)}).pipeline().answer(SANE)  # type: ignore[arg-type]
+    assert (answer.text, answer.context) == ("", None)
+    assert answer.sources == (Source("ferry", "Ferries", (1,)),)
+    assert "the answer has no text" in answer.notes[0]
+
+
+async def test_rows_that_are_not_verified_are_not_read() -> None:
+    wrong = {"source": "S1", "fact": "The ferry Alma was built in 1963."}
+    rules = [RULES[0], Rule({"table": {"schema": "ATOMIC", "rows": [wrong]}}, purpose="evidence"), RULES[2]]
+    stages = Stages(rules)
+    answer = await stages.pipeline().answer(SANE)
+    assert isinstance(stages.readings[0], FromUnits)
+    assert all("1963" not in message.content for message in stages.model.asked[-1].messages)
+    assert isinstance(answer.evidence, EvidenceTable)
+    assert answer.evidence.facts == ()
+    assert "1 of 1 evidence rows could not be verified." in answer.notes
+
+
+async def test_an_empty_pool_asks_nothing_and_says_so() -> None:
+    stages = Stages(found=Pool((), 3, ("The sparse search found nothing and was left out.",)))
+    answer = await stages.pipeline().answer(SANE)
+    assert (answer.text, answer.sources, answer.evidence, stages.model.asked) == ("", (), None, [])
+    assert len(answer.notes) == 2
+    assert "holds nothing that matches" in answer.notes[1]
+
+
+@pytest.mark.parametrize(
+    "error", [CollectionError("It is damaged."), ModelError("No encoder."), InputError("question", "Empty.")]
+)
+async def test_without_retrieval_there_is_no_answer(error: Exception) -> None:
+    with pytest.raises(type(error)) as raised:
+        await Stages(down=("retrieve",), error=error).pipeline().answer(SANE)
+    assert raised.value is error
+
+
+async def test_what_is_no_failure_of_a_stage_is_not_swallowed() -> None:
+    for error in (InputError("question", "Too long."), ZeroDivisionError()):
+        with pytest.raises(type(error)):
+            await Stages(down=("select",), error=error).pipeline().answer(SANE)
+
+
+@pytest.mark.parametrize("late", ["select", "extract", "generate"])
+async def test_a_late_stage_ends_at_the_deadline_and_costs_what_comes_after(late: str) -> None:
+    question = Question(SANE.text, "harbour", reader=SANE.reader, timeout_s=1.0)
+    answer = await Stages(late=(late,)).pipeline().answer(question)
+    assert answer.text == ""
+    assert [trace.stage for trace in answer.trace] == ["retrieve", "select", "extract", "generate"]
+    assert f"over at stage {late}: raise timeout_s" in " ".join(answer.notes)
+    assert (answer.evidence is not None) == (late == "generate")
+
+
+async def test_a_late_retrieval_is_a_time_out() -> None:
+    question = Question(SANE.text, "harbour", timeout_s=0.05)
+    with pytest.raises(ModelTimeoutError, match=r"0\.05 s .* stage retrieve"):
+        await Stages(late=("retrieve",)).pipeline().answer(question)
+
+
+async def test_stages_are_told_what_is_left_of_the_time() -> None:
+    stages = Stages()
+    await stages.pipeline().answer(SANE)
+    assert stages.left == [None, None, None]
+    stages = Stages()
+    await stages.pipeline().answer(Question(SANE.text, "harbour", reader=SANE.reader, timeout_s=50))
+    left = [seconds for seconds in stages.left if seconds is not None]
+    assert left == sorted(left, reverse=True)
+    assert 0 < left[-1] <= left[0] <= 50
+
+
+async def test_a_time_out_inside_a_stage_is_not_blamed_on_the_deadline() -> None:
+    answer = await Stages(down=("extract",), error=TimeoutError()).pipeline().answer(SANE)
+    assert answer.text == "1962"
+    assert answer.notes[0] == "Stage extract failed (Stage extract timed out): there is no evidence table."
+
+
+@pytest.mark.parametrize("stage", ["retrieve", "select", "extract", "generate"])
+async def test_a_cancellation_goes_through(stage: str) -> None:
+    task = asyncio.create_task(Stages(late=(stage,)).pipeline().answer(SANE))
+    for _ in range(20):
+        await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+def test_a_pool_outlasts_what_its_reader_takes() -> None:
+    assert pool_size(SaneReader(w=7, k=2)) == 7
+    assert pool_size(PlainReader(k=3)) == 3
+    assert pool_size(PlainReader(budget_tokens=8)) == 20
+    assert pool_size(PlainReader(budget_tokens=800)) == 100
+
+
+async def test_a_pool_of_at_most_k_needs_two_calls() -> None:
+    stages = Stages(found=pool(FERRY, PIER))
+    answer = await stages.pipeline().answer(SANE)
+    assert [request.purpose for request in stages.model.asked] == ["evidence", "answer"]
+    assert answer.trace[1].usage == Selection(()).usage

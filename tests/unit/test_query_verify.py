@@ -1,0 +1,198 @@
+"""Promise 6: a row is verified only if its quote stands in its unit and its facts in the quote."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mrag.query.facts import facts, supports
+from mrag.query.verify import Cited, Draft, quoted, verify
+from mrag.schema import Source, Verdict
+from tests.query_pool import info, unit
+
+TEXT = (
+    "The “Alma” was built in Gdansk in 1962.\nIt carries 90 passengers, a crew of 12 and 5 million letters "
+    "a year. It isn't open from 3 May to -4 degrees."
+)
+ALMA = Cited(unit(TEXT, 1), info(title="Harbour notes"))
+REPAIR = Cited(unit("The ferry Alma was repaired in Holm in 1988.", 2), info(title="Harbour notes"))
+OTHER = Cited(unit("The barge Runa was built in Visby in 1901.", 1, "other"), info("other", "Barges"))
+SHOWN = [ALMA, REPAIR, OTHER]
+
+
+def verdict(quote: str, named: Cited | None = ALMA, **cells: str) -> Verdict:
+    return verify(Draft(cells or {"fact": "It was built."}, quote, named), SHOWN).verdict
+
+
+@pytest.mark.parametrize(
+    ("quote", "as_it_stands"),
+    [
+        ("It carries 90 passengers", "It carries 90 passengers"),
+        ("in 1962. It  carries", "in 1962.\nIt carries"),
+        ('The "Alma" was built', "The “Alma” was built"),
+        ("The «Alma» was built", "The “Alma” was built"),
+        ("It isn’t open from", "It isn't open from"),
+        ('"It carries 90 passengers"', "It carries 90 passengers"),
+        ("“was built in Gdansk in 1962.”", "was built in Gdansk in 1962."),
+        ("was built in … It carries 90", "was built in … It carries 90"),
+        ("was built in [...] It carries 90", "was built in … It carries 90"),
+        ("was built in... a crew of", "was built in … a crew of"),
+        ("in 1962", "in 1962"),
+    ],
+)
+def test_a_quote_is_found_as_the_unit_has_it(quote: str, as_it_stands: str) -> None:
+    assert quoted(quote, TEXT) == as_it_stands
+
+
+@pytest.mark.parametrize(
+    "quote",
+    [
+        "",
+        "…",
+        '""',
+        "was built",  # two words say too little
+        "It carries 9",  # half a number
+        "carries 90 passenger",  # half a word
+        "he “Alma” was built",
+        "it carries 90 passengers",  # another letter
+        "It carries 91 passengers",
+        "It carries passengers",
+        "It carries 90 … crew",  # a fragment of one word
+        "a crew of … was built in",  # not in this order
+        "was built in … was built in",  # once only
+        "4 degrees.",  # without its sign
+        "isnt open from",
+        "crew of 12 and 5",  # 5 million, not 5
+        "built  in Gdansk in 1962!",
+        "The .* was built in",
+    ],
+)
+def test_a_quote_that_does_not_stand_there_is_not_found(quote: str) -> None:
+    assert quoted(quote, TEXT) is None
+    assert verdict(quote) is Verdict.UNVERIFIED
+
+
+def test_a_quote_copied_from_the_prompt_is_found_in_the_unit() -> None:
+    assert quoted("use the < b tag with care", "use the <b tag with care") == "use the <b tag with care"
+    assert quoted("use the <b tag with care", "use the <b tag with care") == "use the <b tag with care"
+
+
+@pytest.mark.parametrize(
+    ("fact", "holds"),
+    [
+        ("The Alma was built in 1962.", True),
+        ("It was built in 1963.", False),
+        ("It was built in Danzig.", False),
+        ("The Alma carries ninety passengers.", True),
+        ("It carries 900 passengers.", False),
+        ("It brings 5,000,000 letters.", True),
+        ("It brings five million letters.", True),
+        ("It brings 5 letters.", False),
+        ("It brings 5 billion letters.", False),
+        ("It brings a million letters.", False),
+        ("It brings one million letters.", False),
+        ("It opens on 3 May.", True),
+        ("It opens on May 3rd.", True),
+        ("It opens on 4 May.", False),
+        ("It opens on 3 June.", False),
+        ("It opens on 3 june.", False),
+        ("It opens on 3 May 1962.", False),
+        ("It is -4 degrees.", True),
+        ("It is 4 degrees.", False),
+        ("Its registration is VP-09.", False),
+    ],
+)
+def test_numbers_dates_and_names_must_stand_in_the_quote(fact: str, holds: bool) -> None:
+    assert (verdict(TEXT, fact=fact) is Verdict.VERIFIED) == holds
+
+
+@pytest.mark.parametrize(
+    ("quote", "claim", "holds"),
+    [
+        ("founded on 3 May 1961", "1961-05-03", True),
+        ("founded on 3 May 1961", "May 1961", True),
+        ("founded in May 1961", "1961-05-03", False),
+        ("founded in 1961-05", "May, 1961", True),
+        ("founded on 3 May 1961", "founded on 3 may 1961", True),
+        ("founded on 3 May 1961", "founded in june 1961", False),
+        ("costs 1,250.50 today", "1250.5", True),
+        ("costs .5 today", "costs 5", False),
+        ("costs 0.5 today", "costs .5", True),
+        ("two hundred thousand men", "200,000", True),
+        ("two hundred men", "two hundred thousand", False),
+        ("the Corvane workshop's lens", "Corvane", True),
+        ("model VP-09", "VP-08", False),
+        ("model VP-09", "vp-09", True),
+        ("a 12-inch lens", "12 inches", True),
+        ("in the 1990s", "1990", True),
+        ("５ men came", "5 men", True),
+    ],
+)
+def test_a_claim_may_have_another_notation(quote: str, claim: str, holds: bool) -> None:
+    assert supports(quote, claim) == holds
+
+
+def test_facts_tell_dates_numbers_and_names_apart() -> None:
+    found = facts("On 3 May 1961 Lise Antrell sold 7 lenses of type VP-09.", frozenset({"on"}))
+    assert found.dates == {(1961, 5, 3)}
+    assert {int(number) for number in found.quantities} == {3, 7, 1961}
+    assert found.names == {"lise", "antrell", "vp-09"}
+
+
+def test_the_wrong_unit_of_the_right_document_is_corrected() -> None:
+    row = verify(Draft({"fact": "It was repaired in 1988."}, "was repaired in Holm in 1988", ALMA), SHOWN)
+    assert (row.verdict, row.source) == (Verdict.VERIFIED, Source("doc", "Harbour notes", (2,)))
+
+
+def test_a_quote_of_another_document_or_of_no_unit_is_unverified() -> None:
+    draft = Draft({"fact": "It was built in 1901."}, "was built in Visby in 1901", ALMA)
+    row = verify(draft, SHOWN)
+    assert (row.verdict, row.source) == (Verdict.UNVERIFIED, None)
+    assert verdict("It carries 90 passengers", named=None) is Verdict.UNVERIFIED
+
+
+def test_what_a_row_is_about_may_stand_around_the_quote() -> None:
+    quote = "It carries 90 passengers"
+    assert verdict(quote, entity="Alma", value="90", unit="passengers") is Verdict.VERIFIED
+    assert verdict(quote, entity="Runa", value="90") is Verdict.UNVERIFIED
+    assert verdict(quote, entity="Alma", value="12") is Verdict.UNVERIFIED
+    assert verdict(quote, event="It carries 90", position="7") is Verdict.VERIFIED
+
+
+def test_a_scale_in_the_unit_column_belongs_to_its_value() -> None:
+    quote = "5 million letters a year"
+    assert verdict(quote, value="5", unit="million") is Verdict.VERIFIED
+    assert verdict(quote, value="5", unit="") is Verdict.UNVERIFIED
+    assert verdict(quote, value="5", unit="billion") is Verdict.UNVERIFIED
+
+
+WORDS = st.sampled_from("alma built 1962 90 ninety the Gdansk of not crew 5 million May -4 12.5".split())  # noqa: SIM905
+
+
+def stands_in(words: list[str], text: list[str]) -> bool:
+    return any(text[i : i + len(words)] == words for i in range(len(text)))
+
+
+@given(st.lists(WORDS, min_size=3, max_size=12), st.data())
+def test_a_quote_with_one_word_or_number_changed_is_never_verified(
+    text: list[str], data: st.DataObject
+) -> None:
+    start = data.draw(st.integers(0, len(text) - 3))
+    quote = text[start : data.draw(st.integers(start + 3, len(text)))]
+    quote[data.draw(st.integers(0, len(quote) - 1))] = data.draw(WORDS)
+    place = Cited(unit(" ".join(text)), info())
+    row = verify(Draft({"fact": "so it is"}, " ".join(quote), place), [place])
+    if not stands_in(quote, text):
+        assert row.verdict is Verdict.UNVERIFIED
+
+
+@given(st.lists(WORDS, min_size=6, max_size=12), st.integers(0, 2), st.sampled_from(["…", "...", "[…]"]))
+def test_fragments_are_verified_in_their_order_only(text: list[str], gap: int, elision: str) -> None:
+    fragments = [text[:3], text[3 + gap :][:3]]
+    for parts in (fragments, fragments[::-1]):
+        found = quoted(f" {elision} ".join(map(" ".join, parts)), " ".join(text))
+        first = [i for i in range(len(text)) if text[i : i + 3] == parts[0]]
+        expected = len(parts[1]) == 3 and any(stands_in(parts[1], text[i + 3 :]) for i in first)
+        if found is not None:
+            assert expected
