@@ -32,6 +32,8 @@ from mrag.schema import Outcome, Status
 from mrag.settings import PoolSettings, Settings, load_settings, require_absolute_root
 
 ENCODED_AT_ONCE = 8
+# Lucene's machine uses SIGSEGV for itself: where Ray catches it too, the worker dies.
+WITH_JAVA = {"env_vars": {"RAY_DISABLE_FAILURE_SIGNAL_HANDLER": "1"}}
 
 
 def index(settings: Settings, folder: Path) -> Report:
@@ -179,7 +181,7 @@ def main(
     try:
         settings = load_settings(config, tuple(overrides or ()))
         quietly()
-        ray.init(logging_level=logging.WARNING, log_to_driver=False)
+        ray.init(logging_level=logging.WARNING, log_to_driver=False, runtime_env=WITH_JAVA)
         result = index(settings, folder)
     except MragError as error:
         typer.echo(f"error: {error}", err=True)

@@ -16,6 +16,9 @@ from mrag.errors import MragError
 from mrag.settings import Settings, load_settings
 from serve.app import build_graph
 
+# Lucene's machine uses SIGSEGV for itself: where Ray catches it too, the replica dies.
+WITH_JAVA = {"env_vars": {"RAY_DISABLE_FAILURE_SIGNAL_HANDLER": "1"}}
+
 
 def start(settings: Settings) -> None:
     """Deploys the graph and returns when every stage is ready."""
@@ -39,7 +42,7 @@ def main(
     """Serve the collections of a settings file over HTTP until interrupted."""
     try:
         settings = load_settings(config, tuple(overrides or ()))
-        ray.init(address=address, log_to_driver=False, logging_level=logging.WARNING)
+        ray.init(address=address, log_to_driver=False, logging_level=logging.WARNING, runtime_env=WITH_JAVA)
         start(settings)
     except MragError as error:
         typer.echo(f"error: {error}", err=True)

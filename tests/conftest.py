@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 
+# Read when ray is imported: its crash handler would take the SIGSEGV that a JVM raises for itself.
+os.environ.setdefault("RAY_DISABLE_FAILURE_SIGNAL_HANDLER", "1")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
 os.environ.setdefault("DO_NOT_TRACK", "1")
