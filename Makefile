@@ -15,10 +15,10 @@ quickstart: venv ## index the sample corpus, serve it, ask three questions (DOCS
 	@$(VENV_PYTHON) -m jobs.quickstart $(if $(DOCS),--docs "$(DOCS)")
 
 serve: venv ## the same without the questions, and keep serving until Ctrl-C (DOCS=folder)
-	@$(PYTHON) -m jobs.quickstart --keep --questions 0 $(if $(DOCS),--docs "$(DOCS)")
+	@$(VENV_PYTHON) -m jobs.quickstart --keep --questions 0 $(if $(DOCS),--docs "$(DOCS)")
 
 ask: venv ## ask a running service (Q="...", COLLECTION=name, READER=plain)
-	@$(PYTHON) -m jobs.questions "$(Q)" --collection "$(or $(COLLECTION),sample)" $(if $(READER),--reader $(READER))
+	@$(VENV_PYTHON) -m jobs.questions "$(Q)" --collection "$(or $(COLLECTION),sample)" $(if $(READER),--reader $(READER))
 
 test: lint types imports ## lint, types, import rules and the test suite (under 20 minutes)
 	$(VENV_PYTHON) -m pytest -m "not slow"

@@ -75,14 +75,17 @@ def process(
 def ray_head(logs: Path) -> Iterator[Cluster]:
     """Starts a head on loopback, with a token that only its clients know, and stops it again."""
     environment = {**os.environ, "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
-    port, dashboard = free_port(6379), free_port(8265)
+    port, dashboard, agent = free_port(6379), free_port(8265), free_port(52365)
     command = [
         *(tool("ray"), "start", "--head", "--block", "--disable-usage-stats"),
         *("--node-ip-address=127.0.0.1", f"--port={port}"),
         *("--dashboard-host=127.0.0.1", f"--dashboard-port={dashboard}"),
+        f"--dashboard-agent-listen-port={agent}",
     ]
     with process(command, logs / "ray.log", environment) as child:
         wait_for(f"http://127.0.0.1:{dashboard}/api/version", child, logs / "ray.log")
+        # The agent runs jobs, and is up after the dashboard that takes them.
+        wait_for(f"http://127.0.0.1:{agent}/api/healthz", child, logs / "ray.log")
         yield Cluster(f"127.0.0.1:{port}", f"http://127.0.0.1:{dashboard}", environment)
 
 

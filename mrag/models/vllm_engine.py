@@ -15,6 +15,7 @@ from typing import Any
 
 from mrag.errors import EngineDeadError, ModelError
 from mrag.models.chat import ChatTokenizer
+from mrag.models.crash_handlers import segv_handler_kept
 from mrag.models.language_model import Completion, Message, Request
 from mrag.models.skeleton import ModelSkeleton, final
 from mrag.models.watchdog import Watchdog
@@ -203,6 +204,9 @@ def start_engine(settings: VllmSettings, folder: Path) -> Any:
     """A running `AsyncLLM` over the weights in `folder`; takes half a minute. Raises ModelError."""
     for name, value in (ENVIRONMENT | EAGER if settings.enforce_eager else ENVIRONMENT).items():
         os.environ.setdefault(name, value)
+    with segv_handler_kept():
+        # vLLM imports it at the first schema; the library below it, tvm_ffi, catches SIGSEGV when loaded.
+        import xgrammar  # noqa: F401
     from vllm.engine.arg_utils import AsyncEngineArgs
     from vllm.platforms import current_platform
     from vllm.v1.engine.async_llm import AsyncLLM
