@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import ray
 import typer
 from ray.data import ActorPoolStrategy, Dataset
+from ray.data.expressions import col
 from rich.console import Console
 from rich.table import Table
 
@@ -103,7 +104,7 @@ def write(settings: Settings, encoded: Dataset) -> SegmentInfo | None:
     """Writes every shard by a task of its own; None where no document came through."""
     shards, segment = settings.collection.shards, new_segment_id()
     empty = ray.data.from_items([{"outcome": b"", "entry": b"", "shard": n} for n in range(shards)])
-    rows = encoded.filter(expr=f"shard != {NO_SHARD}")
+    rows = encoded.filter(expr=col("shard") != NO_SHARD)
     if not rows.count():
         return None
     written = (

@@ -1,8 +1,10 @@
-"""What every test runs under, however pytest was started: no network, no telemetry, no real keys."""
+"""What every test runs under, however pytest was started: no network, no telemetry, no real keys, no clock."""
 
 from __future__ import annotations
 
 import os
+
+from hypothesis import settings
 
 # Read when ray is imported: its crash handler would take the SIGSEGV that a JVM raises for itself.
 os.environ.setdefault("RAY_DISABLE_FAILURE_SIGNAL_HANDLER", "1")
@@ -11,3 +13,7 @@ os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
 os.environ.setdefault("DO_NOT_TRACK", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 os.environ.pop("OPENAI_API_KEY", None)
+
+# Speed is measured in benchmarks: a slow example on a busy machine is no fault.
+settings.register_profile("mrag", deadline=None)
+settings.load_profile("mrag")

@@ -92,7 +92,7 @@ def check_promises(built: Built) -> None:
 
 
 @every_builder
-@budget(max_examples=60, deadline=None)
+@budget(max_examples=60)
 @given(text=DOCUMENTS)
 def test_every_unit_is_reached_and_every_record_is_whole(name: str, text: str) -> None:
     builder = BUILDERS[name]()
@@ -136,7 +136,7 @@ def test_a_unit_is_its_own_record() -> None:
     assert built.coverage.before_repair == 1.0
 
 
-@budget(max_examples=150, deadline=None)
+@budget(max_examples=150)
 @given(text=DOCUMENTS, tokens=st.integers(8, 40), share=st.floats(0, 0.9))
 def test_chunks_are_stretches_that_leave_nothing_out(text: str, tokens: int, share: float) -> None:
     overlap = int(tokens * share)

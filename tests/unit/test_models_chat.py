@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mrag.errors import ModelError
@@ -41,7 +41,6 @@ HARMLESS = st.text(st.characters(exclude_categories=("Cs",)), max_size=30).filte
 )
 
 
-@settings(deadline=None)
 @given(HARMLESS, HARMLESS)
 def test_a_harmless_chat_has_the_ids_of_the_models_own_tokenizer(
     chat: ChatTokenizer, rule: str, question: str
@@ -53,7 +52,6 @@ def test_a_harmless_chat_has_the_ids_of_the_models_own_tokenizer(
     assert chat.prompt_ids(messages) == expected
 
 
-@settings(deadline=None)
 @given(st.lists(HOSTILE, min_size=1, max_size=3))
 def test_no_message_brings_a_control_token(chat: ChatTokenizer, contents: list[str]) -> None:
     messages = tuple(Message("user", content) for content in contents)

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 
@@ -70,7 +70,6 @@ def test_an_added_token_of_white_space_is_kept(bpe: PlainTokenizer) -> None:
     assert bpe.ids("    ") == [262]
 
 
-@settings(deadline=None)
 @given(HOSTILE)
 def test_no_text_has_a_control_token_and_all_of_it_comes_back(
     bpe: PlainTokenizer, file: Path, text: str
@@ -81,7 +80,6 @@ def test_no_text_has_a_control_token_and_all_of_it_comes_back(
     assert Tokenizer.from_file(str(file)).decode(ids, skip_special_tokens=False) == text
 
 
-@settings(deadline=None)
 @given(HOSTILE)
 def test_spans_are_in_order_and_bytes_bound_the_count(bpe: PlainTokenizer, text: str) -> None:
     spans = bpe.spans(text)
@@ -90,7 +88,6 @@ def test_spans_are_in_order_and_bytes_bound_the_count(bpe: PlainTokenizer, text:
     assert {i for start, end in spans for i in range(start, end)} == set(range(len(text)))
 
 
-@settings(deadline=None)
 @given(HOSTILE)
 def test_a_unigram_vocabulary_spells_no_control_token_either(
     tmp_path_factory: pytest.TempPathFactory, text: str
@@ -116,7 +113,6 @@ def test_odd_characters_are_counted_in_their_places(bpe: PlainTokenizer, text: s
     assert bpe.spans(text)[-1][1] == len(text)
 
 
-@settings(deadline=None)
 @given(st.text(st.characters()))
 def test_byte_spans_are_one_a_byte(text: str) -> None:
     spans = ByteTokenizer().spans(text)
