@@ -1,4 +1,4 @@
-"""What every test runs under, however pytest was started: no network, no telemetry, no real keys, no clock."""
+"""What every test runs under, however pytest was started: no network, telemetry, real keys or clock."""
 
 from __future__ import annotations
 
