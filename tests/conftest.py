@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 
 from hypothesis import settings
 
@@ -13,6 +14,9 @@ os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
 os.environ.setdefault("DO_NOT_TRACK", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 os.environ.pop("OPENAI_API_KEY", None)
+
+# The background job of a shell begins with it ignored, and hands that on to every process of a test.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Speed is measured in benchmarks: a slow example on a busy machine is no fault.
 settings.register_profile("mrag", deadline=None)
