@@ -14,11 +14,11 @@ import typer
 from ray.data import ActorPoolStrategy, Dataset
 from ray.data.expressions import col
 from rich.console import Console
-from rich.table import Table
 
 from jobs.progress import reported
 from jobs.rows import unpack
 from jobs.stages import NO_SHARD, Encode, Extract, Read, Survey, write_group
+from mrag.cli import two_columns
 from mrag.collection import SegmentInfo, check_stamp, known_documents, new_segment_id
 from mrag.documents.loaders import list_inputs
 from mrag.errors import MragError
@@ -160,10 +160,8 @@ def quietly() -> None:
 
 def show(result: Report, as_json: Path | None) -> None:
     """The final table in the log, and the same for programs."""
-    table = Table(show_header=False, title="indexed", title_justify="left")
-    for label, value in result.table():
-        table.add_row(label, value)
-    Console(width=110, highlight=False).print(table)
+    table = two_columns(result.table(), "indexed")
+    Console(width=110, highlight=False, markup=False, emoji=False).print(table)
     if as_json:
         as_json.write_text(json.dumps(result.as_dict(), ensure_ascii=False, indent=2), "utf-8")
 

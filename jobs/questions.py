@@ -87,7 +87,7 @@ def main(
 ) -> None:
     """Ask a running service one question."""
     body = {"question": question, "collection": collection, "reader": reader}
-    console = Console(highlight=False, soft_wrap=True)
+    console = Console(highlight=False, soft_wrap=True, markup=False, emoji=False)
     try:
         show(console, ask(url, body, TIMEOUT_S))
     except MragError as error:

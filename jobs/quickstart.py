@@ -27,7 +27,7 @@ from mrag.settings import Settings, load_settings
 
 ASKED = 3
 SAMPLE = "sample"
-console = Console(highlight=False, soft_wrap=True)
+console = Console(highlight=False, soft_wrap=True, markup=False, emoji=False)
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -28,7 +28,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-console = Console(highlight=False, soft_wrap=True)
+console = Console(highlight=False, soft_wrap=True, markup=False, emoji=False)
 
 Config = Annotated[
     Path | None, typer.Option("--config", "-c", help="Settings file (default: one machine, no GPU).")
@@ -71,7 +71,7 @@ def index(
     if not as_json:
         fetch_models(settings, console)
     report = asyncio.run(index_folder(settings, folder))
-    print_json(report.as_dict()) if as_json else console.print(report.table())
+    print_json(report.as_dict()) if as_json else console.print(two_columns(report.table()))
     raise typer.Exit(report.exit_code)
 
 
@@ -112,7 +112,8 @@ def show_answer(answer: Answer) -> None:
         table = Table("verdict", "fact", "quote", "source")
         for row in answer.evidence.rows:
             place = f"{row.source.document_id} {list(row.source.units)}" if row.source else "-"
-            table.add_row(row.verdict, "; ".join(filter(None, row.cells.values())), row.quote, Text(place))
+            fact = "; ".join(filter(None, row.cells.values()))
+            table.add_row(row.verdict, fact, row.quote, place)
         console.print(table)
     for source in answer.sources:
         console.print(Text(f"from {source.document_id}, unit {', '.join(map(str, source.units))}"))
@@ -138,11 +139,19 @@ def inspect(config: Config = None, overrides: Overrides = None, as_json: AsJson 
 
 
 def listing(report: dict[str, Any]) -> Table:
-    """Two columns: names, and values with one level of names below them."""
-    table = Table(show_header=False)
-    for name, value in report.items():
-        for below, item in value.items() if isinstance(value, dict) else [("", value)]:
-            table.add_row(f"{name} {below}".strip(), Text(str(item)))
+    """Names, and values with one level of names below them."""
+    return two_columns(
+        (f"{name} {below}".strip(), str(item))
+        for name, value in report.items()
+        for below, item in (value.items() if isinstance(value, dict) else [("", value)])
+    )
+
+
+def two_columns(rows: Iterable[tuple[str, str]], title: str | None = None) -> Table:
+    """Labels and values."""
+    table = Table(show_header=False, title=title, title_justify="left")
+    for row in rows:
+        table.add_row(*row)
     return table
 
 

@@ -54,7 +54,9 @@ class PromptTooLongError(ModelError):
 
 
 class EmptyReplyError(ModelError):
-    """The model answered with nothing but white space."""
+    """The model answered with nothing: `tokens` of prompt and completion were paid for it."""
+
+    tokens = (0, 0)
 
 
 class ModelTimeoutError(ModelError):
@@ -65,12 +67,5 @@ class EngineDeadError(ModelError):
     """The engine behind the model has stopped and must be restarted."""
 
 
-class ReplyError(ModelError):
-    """A reply arrived and can't be used; `reply` carries its text for the report."""
-
-    def __init__(self, sentence: str, reply: str) -> None:
-        super().__init__(sentence)
-        self.reply = reply
-
-    def __reduce__(self) -> tuple[type[ReplyError], tuple[str, str]]:
-        return type(self), (str(self), self.reply)
+class CapReachedError(MragError):
+    """The cap on LLM tokens leaves no room for a request: what it was for is left to a later run."""

@@ -269,7 +269,6 @@ class Verdict(StrEnum):
     """Promise 6: what was checked about a row, without a model."""
 
     VERIFIED = "verified"
-    DERIVED = "derived"
     UNVERIFIED = "unverified"
 
 
@@ -296,8 +295,8 @@ class EvidenceTable:
 
     @property
     def facts(self) -> tuple[EvidenceRow, ...]:
-        """The rows that may be shown as facts: verified or derived."""
-        return tuple(row for row in self.rows if row.verdict is not Verdict.UNVERIFIED)
+        """The rows that may be shown as facts: the verified ones."""
+        return tuple(row for row in self.rows if row.verdict is Verdict.VERIFIED)
 
 
 @dataclass(frozen=True)

@@ -1,12 +1,17 @@
-"""What the tests of marker extraction read off a request, and replies that a good model would give."""
+"""Marker extraction with scripted replies: what a request asked for, what a good model replies, one run."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from mrag.indexing.build_markers import Markers
 from mrag.models.language_model import Request
+from mrag.models.scripted import ScriptedModel
+from mrag.models.tokens import ByteTokenizer
+from mrag.schema import Built, Document
+from mrag.settings import ExtractionSettings
 
 
 def numbers_of(request: Request) -> list[int]:
@@ -23,14 +28,15 @@ def _enums(tree: Any) -> Iterator[list[int]]:
             yield from _enums(below)
 
 
+def asked_for(requests: Sequence[Request]) -> list[list[int]]:
+    """The unit numbers of each request, in order."""
+    return [numbers_of(request) for request in requests]
+
+
 def record(*units: int, key: str = "", value: str = "") -> dict[str, Any]:
-    """A record of the reply format; a valid key and value are made up where none is given."""
-    named = " and ".join(map(str, units))
-    return {
-        "units": list(units),
-        "key": key or f"What does paragraph {named} say?",
-        "value": value or f"It says what stands in paragraph {named}.",
-    }
+    """A record of the reply format; key and value are made up of words that no unit has, if not given."""
+    named = " and ".join(f"zub{unit}" for unit in units)
+    return {"units": list(units), "key": key or f"What is {named}?", "value": value or f"Zab {named} zib."}
 
 
 def reply(*records: dict[str, Any]) -> str:
@@ -40,4 +46,30 @@ def reply(*records: dict[str, Any]) -> str:
 
 def one_each(request: Request) -> str:
     """A valid record for each unit that was asked for."""
-    return reply(*(record(number) for number in numbers_of(request)))
+    return reply(*map(record, numbers_of(request)))
+
+
+# --------------------------------------------------------------------------- one run
+
+
+def document(*paragraphs: str, title: str = "Harbour notes") -> Document:
+    """A source unit for each paragraph."""
+    return Document("d", "\n\n".join(paragraphs), title)
+
+
+def numbered(count: int) -> Document:
+    """Units that say which they are: `Paragraph 2 says something.`"""
+    return document(*(f"Paragraph {number} says something." for number in range(1, count + 1)))
+
+
+def builder(**extraction: Any) -> Markers:
+    """The builder under test, for units of up to 1000 bytes."""
+    return Markers(ExtractionSettings(**extraction), ByteTokenizer(), 1000, {"model": "scripted"})
+
+
+async def build(
+    given: Document, model: ScriptedModel | Callable[[Request], Any], **extraction: Any
+) -> tuple[Built, list[Request]]:
+    """What the builder makes of a document, and the requests that it made."""
+    scripted = model if isinstance(model, ScriptedModel) else ScriptedModel(model)
+    return await builder(**extraction).build(given, scripted), scripted.asked

@@ -110,12 +110,18 @@ class _Flat:
 
 
 def _mapped(path: Path, shape: tuple[int, int]) -> Any:
+    faiss = _faiss()
     try:
-        index = _faiss().read_index(str(path), _faiss().IO_FLAG_MMAP_IFC)
-    except RuntimeError as error:
+        # FAISS crashes on a mapped file that ends within its header.
+        if path.stat().st_size < np.dtype(np.float32).itemsize * shape[0] * shape[1]:
+            raise damaged(path, f"is too short for vectors of the shape {shape}")
+        index = faiss.read_index(str(path), faiss.IO_FLAG_MMAP_IFC)
+    except (OSError, RuntimeError) as error:
         raise damaged(path, f"is no readable FAISS index ({' '.join(str(error).split())})") from None
     if (index.ntotal, index.d) != shape:
         raise damaged(path, f"has the shape {(index.ntotal, index.d)} instead of {shape}")
+    if not isinstance(index, faiss.IndexFlatIP) or index.metric_type != faiss.METRIC_INNER_PRODUCT:
+        raise damaged(path, "is no flat index of inner products")
     return index
 
 

@@ -9,11 +9,12 @@ from mrag.errors import EmptyReplyError, SettingsError
 from mrag.indexing.builder import Builder, Drafted
 from mrag.indexing.concurrency import all_of
 from mrag.indexing.coverage import coverage, uncovered
-from mrag.indexing.markers import MarkerPrompt, prompt_identity
+from mrag.indexing.markers import PROMPT, MarkerPrompt
 from mrag.indexing.records import Draft
 from mrag.indexing.tagging import Window, tile, with_context
 from mrag.indexing.validation import VALIDATOR, merged, parse
 from mrag.models.language_model import Completion, LanguageModel
+from mrag.models.prompt import prompt_identity
 from mrag.models.tokens import Tokenizer
 from mrag.schema import Document, SourceUnit, Usage
 from mrag.settings import ExtractionSettings
@@ -37,7 +38,7 @@ class Markers(Builder):
         parameters: Mapping[str, Any],
     ) -> None:
         made_by = {
-            "prompt": prompt_identity(),
+            "prompt": prompt_identity(PROMPT),
             "validator": VALIDATOR,
             **settings.model_dump(exclude={"key_text"}),
         }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
-from mrag.indexing.tagging import one_line, section_path
+from mrag.indexing.tagging import heading, section_path
 from mrag.schema import Built, Record
 
 KeyText = Literal["key", "titled"]
@@ -25,7 +25,7 @@ def key_texts(built: Built, mode: KeyText) -> tuple[tuple[str, ...], ...]:
 def _titled(built: Built, record: Record, key: str) -> str:
     title = built.document.title
     sections = [built.units[number - 1].section for number in record.pointers]
-    parts = one_line(title), section_path(title, _common(sections)), key
+    parts = heading(title), section_path(title, _common(sections)), key
     return "\n".join(part for part in parts if part)
 
 

@@ -5,20 +5,17 @@ The parts of the prompt are those of Table I; its text is `prompts/markers.yaml`
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
-from functools import cache
-from importlib.resources import files
-from string import Template
 from typing import Any
 
-import yaml
-
-from mrag.indexing.tagging import Window, one_line, tagged
+from mrag.indexing.tagging import Window, heading, tagged
 from mrag.models.language_model import LanguageModel, Message, Request
+from mrag.models.prompt import render, room
 
 # The order of the fields matters to small models: which unit, then what it says, then who asks for that.
 RECORDS, POINTERS, VALUE, KEY = "records", "units", "value", "key"
+
+PROMPT = "markers"
 
 _TOKENS_OF_A_KEY = 60
 _TOKENS_OF_A_REPLY = 64
@@ -48,18 +45,17 @@ class MarkerPrompt:
     def fits(self, window: Window) -> bool:
         """Whether prompt and reply fit the model's window together."""
         request = self.request(window)
-        room = self._model.window_tokens - request.max_tokens
-        return room > 0 and self._model.count_prompt_tokens(request.messages) <= room
+        return room(self._model, request.messages, request.max_tokens) >= 0
 
     def _messages(self, window: Window, count: int) -> tuple[Message, ...]:
-        values = {
-            "title": one_line(window.title) or "(none)",
-            "paragraphs": tagged(window),
-            "numbers": ", ".join(f"[{number}]" for number in window.numbers),
-            "count": str(count),
-            "max_pointers": str(self._max_pointers),
-        }
-        return tuple(Message(turn["role"], Template(turn["content"]).substitute(values)) for turn in _turns())
+        return render(
+            PROMPT,
+            title=heading(window.title) or "(none)",
+            paragraphs=tagged(window),
+            numbers=", ".join(f"[{number}]" for number in window.numbers),
+            count=str(count),
+            max_pointers=str(self._max_pointers),
+        )
 
 
 def reply_schema(numbers: tuple[int, ...], count: int, max_pointers: int) -> Mapping[str, Any]:
@@ -83,18 +79,3 @@ def reply_schema(numbers: tuple[int, ...], count: int, max_pointers: int) -> Map
         "required": [RECORDS],
         "additionalProperties": False,
     }
-
-
-def prompt_identity() -> str:
-    """A hash of the prompt's text, for fingerprints."""
-    return hashlib.sha256(_text().encode()).hexdigest()[:16]
-
-
-@cache
-def _turns() -> tuple[Mapping[str, Any], ...]:
-    return tuple(yaml.safe_load(_text()))
-
-
-@cache
-def _text() -> str:
-    return (files("mrag") / "prompts" / "markers.yaml").read_text("utf-8")

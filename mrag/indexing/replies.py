@@ -8,10 +8,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from mrag.indexing.markers import KEY, POINTERS, RECORDS, VALUE
+from mrag.models.replies import answer_of, objects
 
 Raw = Mapping[str, Any]
 
-_DECODER = json.JSONDecoder(strict=False)
 _ANY_FIELD = "|".join((POINTERS, KEY, VALUE))
 # A string ends at a quote before a comma, a bracket or the next field, so that quotes inside need no escape.
 _END = rf"""(?=\s*(?:[,}}\]]|["'](?:{_ANY_FIELD})["']\s*:|\Z))"""
@@ -29,10 +29,11 @@ def raw_records(reply: str) -> list[Raw]:
 
     A reply that was cut keeps its complete records, broken syntax those whose fields can be told.
     """
+    answer = answer_of(reply)
     try:
-        return list(_records_in(json.loads(reply)))
+        return list(_records_in(json.loads(answer)))
     except (ValueError, RecursionError):
-        return list(_salvaged(reply))
+        return list(_salvaged(answer))
 
 
 def _records_in(tree: Any) -> Iterator[Raw]:
@@ -46,27 +47,16 @@ def _records_in(tree: Any) -> Iterator[Raw]:
         yield tree if isinstance(tree, dict) else {}
 
 
-def _salvaged(reply: str) -> Iterator[Raw]:
+def _salvaged(answer: str) -> Iterator[Raw]:
     """Object by object: one that is JSON counts as it is, one that is not by its fields."""
-    at = reply.find("{")
-    while at >= 0:
-        try:
-            tree, end = _DECODER.raw_decode(reply, at)
-            yield from _records_in(tree)
-        except (ValueError, RecursionError):
-            end = _end_of_object(reply, at)
-            fields = _by_fields(reply[at:end])
-            # What opens around other objects, and what was cut, is no record of its own.
-            if len(fields) == 3 or reply[end - 1 : end] == "}":
-                yield fields
-        at = reply.find("{", end)
-
-
-def _end_of_object(reply: str, at: int) -> int:
-    """Where the object at `at` ends, or the next one begins."""
-    following, close = reply.find("{", at + 1), reply.find("}", at + 1)
-    ends = [end for end in (following, close + 1) if end > at]
-    return min(ends, default=len(reply))
+    for found in objects(answer):
+        if not isinstance(found, str):
+            yield from _records_in(found)
+            continue
+        fields = _by_fields(found)
+        # What opens around other objects, and what was cut, is no record of its own.
+        if len(fields) == 3 or found.endswith("}"):
+            yield fields
 
 
 def _by_fields(broken: str) -> Raw:

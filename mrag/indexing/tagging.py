@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
+from mrag.models.prompt import indented, one_line
 from mrag.schema import SourceUnit
 
 Units = tuple[SourceUnit, ...]
 
-_TAG = re.compile(r"<(?=[^\s\d=<])")
 _CONTEXT_CHARACTERS = 300
 _HEADING_CHARACTERS = 120
 
@@ -53,23 +52,13 @@ def tagged(window: Window) -> str:
 def section_path(title: str, section: Sequence[str]) -> str:
     """The headings above a unit on one line, without the one that is the document's title."""
     below = section[1:] if section and section[0] == title else section
-    return " > ".join(one_line(heading) for heading in below)
+    return " > ".join(map(heading, below))
 
 
-def one_line(text: str) -> str:
+def heading(text: str) -> str:
     """A title or heading: inert, on one line, of a length that leaves room for what follows."""
-    words = " ".join(inert(text).split())
+    words = one_line(text)
     return words if len(words) <= _HEADING_CHARACTERS else words[: _HEADING_CHARACTERS - 1].rstrip() + "…"
-
-
-def indented(text: str) -> str:
-    """`text` made inert, its later lines indented."""
-    return "\n  ".join(inert(text).splitlines())
-
-
-def inert(text: str) -> str:
-    """`text` in which no tag or control token of a chat template begins: `<x` becomes `< x`."""
-    return _TAG.sub("< ", text)
 
 
 # --------------------------------------------------------------------------- windows

@@ -12,8 +12,9 @@ from mrag.indexing.markers import KEY, POINTERS, VALUE
 from mrag.indexing.records import Draft
 from mrag.indexing.replies import raw_records
 from mrag.indexing.tagging import Window
+from mrag.models.prompt import CONTROL_TOKEN
 
-VALIDATOR = 1  # counted up when other records are valid than before: what was validated is asked anew
+VALIDATOR = 2  # counted up when other records are valid than before: what was validated is asked anew
 
 
 @dataclass(frozen=True)
@@ -33,9 +34,6 @@ _IDENTIFIER = re.compile(r"\s*\[(\d{1,9})\]")
 _LABEL = re.compile(
     r"(?:key|question|record|unit|paragraph|value|fact|title|section|document|number)s?[\W\d_]*",
     re.IGNORECASE,
-)
-_CONTROL = re.compile(
-    r"<[|｜][^<>\n]{1,64}[|｜]>|</?(?:s|bos|eos|pad|unk|think|start_of_turn|end_of_turn)>|\[/?INST\]|<</?SYS>>"
 )
 _KEY_CHARACTERS = 400
 _SPARE_CHARACTERS = 200
@@ -124,7 +122,7 @@ def _text(raw: Mapping[str, Any], field: str, window: Window) -> str:
     text = _without_identifiers(clean(value), window).strip()
     if not text:
         raise _InvalidError(f"its {field} is empty")
-    if _CONTROL.search(text):
+    if CONTROL_TOKEN.search(text):
         raise _InvalidError(f"its {field} holds a control token")
     if _LABEL.fullmatch(text) or not _says_something(text):
         raise _InvalidError(f"its {field} is a label or a number")

@@ -51,7 +51,7 @@ class LanguageModel(Protocol):
 
     Every call raises PromptTooLongError when prompt and `max_tokens` exceed `window_tokens`,
     ModelTimeoutError at the deadline, EngineDeadError when the engine is gone, EmptyReplyError
-    for a reply of white space, and ModelError for the rest.
+    for a reply of white space (`complete`: or of a monologue alone), and ModelError for the rest.
     """
 
     @property

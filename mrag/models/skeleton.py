@@ -9,6 +9,8 @@ from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 
 from mrag.errors import EmptyReplyError, EngineDeadError, ModelError, ModelTimeoutError, PromptTooLongError
 from mrag.models.language_model import Completion, Message, Request
+from mrag.models.replies import answer_of
+from mrag.schema import Usage
 
 
 def final(sentence: str) -> ModelError:
@@ -48,7 +50,10 @@ class ModelSkeleton(ABC):
         async with self._turn(request) as deadline, self._until(deadline, request):
             completion = await self._complete(request)
         if not completion.text.strip():
-            raise self._empty(request)
+            raise self._empty(request, completion.usage)
+        if not answer_of(completion.text):
+            thought = "its own thoughts or an empty fence: turn its thinking off"
+            raise self._empty(request, completion.usage, thought)
         return completion
 
     async def stream(self, request: Request) -> AsyncIterator[str]:
@@ -132,5 +137,10 @@ class ModelSkeleton(ABC):
                 "raise timeout_s or ask fewer things at once."
             ) from None
 
-    def _empty(self, request: Request) -> EmptyReplyError:
-        return EmptyReplyError(f"{self.name} answered {request.purpose} with nothing but white space.")
+    def _empty(
+        self, request: Request, paid: Usage | None = None, what: str = "white space"
+    ) -> EmptyReplyError:
+        error = EmptyReplyError(f"{self.name} answered {request.purpose} with nothing but {what}.")
+        if paid:
+            error.tokens = (paid.prompt_tokens, paid.completion_tokens)
+        return error

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from mrag.models.prompt import inert
 from mrag.query.fitting import cut_at_sentence
-from mrag.query.prompt import inert
 from mrag.schema import Candidate, Context, DocumentInfo, Source
 
 SEPARATOR = "\n\n"

@@ -9,9 +9,9 @@ from typing import Any, Literal
 
 from mrag.errors import InputError
 from mrag.models.language_model import LanguageModel, Message, Request
+from mrag.models.prompt import one_line, render, room
+from mrag.models.replies import answer_of, objects
 from mrag.query.blueprints import Blueprint
-from mrag.query.prompt import one_line, render, room
-from mrag.query.replies import objects, scalar, unfenced
 from mrag.query.sheet import Sheet, cite, lay_out
 from mrag.query.verify import Cited, Draft, verify
 from mrag.schema import Candidate, EvidenceRow, EvidenceTable, Usage
@@ -92,6 +92,7 @@ class EvidenceExtractor:
         return render(
             name,
             blueprints="\n".join(map(describe, self._blueprints)),
+            label=sheet.prefix,
             sources=sheet.text,
             question=one_line(question),
         )
@@ -149,7 +150,7 @@ def _row_schema(columns: Sequence[str], labels: Sequence[str], quoting: Quoting)
 def read_drafts(reply: str, sheet: Sheet, quoting: Quoting) -> list[Draft]:
     """The rows of a reply, whatever surrounds them; a row said twice once."""
     drafts: list[Draft] = []
-    for row in _rows(unfenced(reply)):
+    for row in _rows(answer_of(reply)):
         draft = _draft(row, sheet, quoting)
         if draft.cells and draft not in drafts:
             drafts.append(draft)
@@ -158,13 +159,15 @@ def read_drafts(reply: str, sheet: Sheet, quoting: Quoting) -> list[Draft]:
 
 def _rows(text: str) -> Iterator[Mapping[str, Any]]:
     for found in objects(text):
+        if isinstance(found, str):
+            continue
         table = found.get("table")
         inner = (table if isinstance(table, dict) else found).get("rows")
         yield from (row for row in (inner if isinstance(inner, list) else [found]) if isinstance(row, dict))
 
 
 def _draft(row: Mapping[str, Any], sheet: Sheet, quoting: Quoting) -> Draft:
-    cells = {name: text for name, value in row.items() if (text := scalar(value))}
+    cells = {name: text for name, value in row.items() if (text := _cell(value))}
     passage = sheet.passages.get(cells.pop("source", "").strip("[] "))
     written = cells.pop("quote", "")
     for name in ("schema", "evidence quote"):  # a second quote would be shown and not checked
@@ -172,6 +175,14 @@ def _draft(row: Mapping[str, Any], sheet: Sheet, quoting: Quoting) -> Draft:
     if quoting == "copied":
         return Draft(cells, written, passage.place if passage else None)
     return Draft(cells, passage.text if passage else "", passage.place if passage else None)
+
+
+def _cell(value: Any) -> str:
+    """A JSON value as the text of a cell; empty for null and for anything nested."""
+    if isinstance(value, bool) or value is None or isinstance(value, dict | list):
+        return str(value).lower() if isinstance(value, bool) else ""
+    text = " ".join(str(value).split())
+    return "" if text.casefold() in ("null", "none", "n/a") else text
 
 
 def _shape(

@@ -8,17 +8,17 @@ from dataclasses import dataclass, field
 
 from mrag.errors import InputError
 from mrag.models.language_model import LanguageModel, Message, Request
+from mrag.models.prompt import one_line, render, room
+from mrag.models.replies import answer_of
 from mrag.query.assemble import Order, Piece, assemble, raw_units, values
 from mrag.query.facts import facts
-from mrag.query.prompt import one_line, render, room
-from mrag.query.replies import unfenced
 from mrag.schema import Candidate, Context, EvidenceRow, EvidenceTable, Pool, Usage
 from mrag.settings import PlainReader
 
 REPLY_TOKENS = 256
 MARGIN_TOKENS = 8  # text counted alone and text counted inside a chat differ by a token or two
 
-_PREFIX = re.compile(r"^(?:the )?(?:final )?answer(?: is)?:\s*", re.IGNORECASE)
+_PREFIX = re.compile(r"^(?:the )?(?:final )?answer(?: is)?:\s*(?=\S)", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -132,7 +132,7 @@ class Generator:
     async def _ask(self, messages: tuple[Message, ...], timeout_s: float | None) -> tuple[str, Usage]:
         request = Request(messages, REPLY_TOKENS, "answer", timeout_s=timeout_s)
         completion = await self._model.complete(request)
-        return _PREFIX.sub("", unfenced(completion.text)).strip(), completion.usage
+        return _PREFIX.sub("", answer_of(completion.text)).strip(), completion.usage
 
 
 def _context_prompt(question: str, context: str) -> tuple[Message, ...]:

@@ -29,7 +29,8 @@ class OpenCollections:
         with self._lock:
             opened = self._opened.get(name)
             manifest = read_manifest(self._root, name)
-            if opened is None or manifest is None or manifest.generation != opened.manifest.generation:
+            # Whole manifests: a collection that was indexed anew may have the same generation's number.
+            if opened is None or manifest != opened.manifest:
                 self._opened.pop(name, None)
                 opened = Collection.open(
                     self._root, name, encoder_fingerprint=self._encoder, dense=self._dense

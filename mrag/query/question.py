@@ -81,8 +81,11 @@ def _options(adapter: TypeAdapter[Any], given: Any, section: str) -> Any:
 
 
 def _option(fault: Mapping[str, Any], message: str, section: str) -> str:
-    """The option at fault; a rule between two options names the first of them in its message."""
-    fields = {*KeysRetrieval.model_fields, *PlainReader.model_fields, *SaneReader.model_fields}
+    """The option at fault; a rule between two options names the first of them in its message.
+
+    A caller spells the `name` of a reader or a retrieval as that section itself.
+    """
+    fields = {*KeysRetrieval.model_fields, *PlainReader.model_fields, *SaneReader.model_fields} - {"name"}
     places = [str(part) for part in fault["loc"]]
     if fault["type"] == "extra_forbidden":
         return places[-1]

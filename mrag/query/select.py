@@ -9,8 +9,8 @@ from typing import Any
 
 from mrag.errors import InputError, ModelError
 from mrag.models.language_model import LanguageModel, Message, Request
-from mrag.query.prompt import one_line, render, room
-from mrag.query.replies import unfenced
+from mrag.models.prompt import one_line, render, room
+from mrag.models.replies import answer_of
 from mrag.query.synopsis import Synopsis, SynopsisLimits, synopses
 from mrag.schema import Candidate, Pool, Usage
 
@@ -125,7 +125,7 @@ def parse_selection(reply: str, n: int) -> list[int]:
     A list under `selected` counts, and a reply that is nothing but a list. Numbers in prose do not: "the
     3 best are 7 and 9" must not choose the third. The last item of a list that was cut may be half a number.
     """
-    labels = [int(match[1]) for item in _items(unfenced(reply)) if (match := _ITEM.fullmatch(item))]
+    labels = [int(match[1]) for item in _items(answer_of(reply)) if (match := _ITEM.fullmatch(item))]
     return list(dict.fromkeys(label for label in labels if 1 <= label <= n))
 
 

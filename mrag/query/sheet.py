@@ -9,7 +9,7 @@ from itertools import chain, count, product
 from string import ascii_uppercase
 
 from mrag.documents.sentences import sentence_spans
-from mrag.query.prompt import indented, one_line
+from mrag.models.prompt import indented, one_line
 from mrag.query.verify import Cited
 from mrag.schema import Candidate
 
@@ -24,9 +24,10 @@ class Passage:
 
 @dataclass(frozen=True)
 class Sheet:
-    """`text` as it stands in the prompt, and what each of its labels means."""
+    """`text` as it stands in the prompt, how each of its labels begins, and what they mean."""
 
     text: str
+    prefix: str
     passages: Mapping[str, Passage]
 
 
@@ -57,7 +58,7 @@ def lay_out(ranked: Sequence[Cited], by_sentence: bool) -> Sheet:
             label = f"{prefix}{len(passages) + 1}"
             passages[label] = Passage(text, place)
             lines.append(f"[{label}] {indented(text)}")
-    return Sheet("\n".join(lines), passages)
+    return Sheet("\n".join(lines), prefix, passages)
 
 
 def free_prefix(texts: Iterable[str]) -> str:

@@ -130,7 +130,7 @@ def _inside(text: str) -> set[int]:
 
 def _pattern(fragment: str) -> str:
     """A regular expression for the fragment's characters under any white space and quotation marks."""
-    words = re.sub(r"<\s+", "<", fragment).split()
+    words = re.sub(r"([<\[])\s+", r"\1", fragment).split()
     return r"\s+".join("".join(map(_character, word)) for word in words)
 
 
@@ -138,5 +138,5 @@ def _character(c: str) -> str:
     for marks in (_SINGLE, _DOUBLE):
         if c in marks:
             return f"[{re.escape(marks)}]"
-    # Prompts show `<x` as `< x` (see `prompt.inert`), and a model may copy either.
-    return r"<\s*" if c == "<" else re.escape(c)
+    # Prompts show `<x` as `< x` and `[INST]` as `[ INST]` (see `inert`), and a model may copy either.
+    return rf"{re.escape(c)}\s*" if c in "<[" else re.escape(c)

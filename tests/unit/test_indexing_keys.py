@@ -1,3 +1,5 @@
+"""What is searched for a key: the key alone, or under its title and section."""
+
 from __future__ import annotations
 
 from mrag.indexing.keys import key_texts
@@ -35,6 +37,7 @@ def test_what_is_missing_or_said_already_takes_no_line() -> None:
     assert titled("", ("A",)) == "A\n"
     assert titled("Title", ("Title",)) == "Title\n"
     assert titled("Title", ("Title", "A")) == "Title\nA\n"
+    assert titled("Title", ("Title", "A", "B")) == "Title\nA > B\n"
 
 
 def test_several_units_share_the_headings_above_all_of_them() -> None:
@@ -43,11 +46,14 @@ def test_several_units_share_the_headings_above_all_of_them() -> None:
     assert titled("T", ("A",), ("B",), pointers=(1, 2)) == "T\n"
     assert titled("T", ("A", "X"), ("B", "X"), pointers=(1, 2)) == "T\n"
     assert titled("T", ("A",), ("B",), ("A",), pointers=(1, 3)) == "T\nA\n"
+    assert titled("T", ("T", "A", "B"), ("T", "A", "C"), pointers=(1, 2)) == "T\nA\n"
+    assert titled("T", ("T",), ("T", "A", "B"), pointers=(1, 2)) == "T\n"
 
 
 def test_long_and_hostile_titles_leave_room_for_the_key() -> None:
     lines = titled("Ti\ntle " + "word " * 100, ("<|im_end|>\nA",)).split("\n")
     assert len(lines) == 3
     assert lines[0].startswith("Ti tle word")
+    assert lines[0].endswith("…")
     assert len(lines[0]) <= 120
     assert lines[1] == "< |im_end|> A"

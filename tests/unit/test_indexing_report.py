@@ -1,10 +1,11 @@
+"""The report of an indexing run: its counts, its table and its exit code."""
+
 from __future__ import annotations
 
 import json
 
-from mrag.indexing.keys import key_texts
 from mrag.indexing.report import report
-from mrag.schema import Built, Coverage, Document, Outcome, Record, SourceUnit, Status, Usage
+from mrag.schema import Coverage, Outcome, Status, Usage
 
 OUTCOMES = [
     Outcome("a", Status.INDEXED, records=5, coverage=Coverage(4, 3, 1), usage=Usage(2, 10, 5), rejected=1),
@@ -59,31 +60,3 @@ def test_only_a_failure_makes_the_exit_code_other_than_zero() -> None:
     assert report(OUTCOMES, 0, 0).exit_code == 0
     assert report([FAILURE], 0, 0).exit_code == 1
     assert report([], 0, 0).exit_code == 0
-
-
-# --------------------------------------------------------------------------- key texts
-
-
-def built(*records: tuple[tuple[str, ...], tuple[int, ...]], title: str = "Title") -> Built:
-    sections = [(), ("Title",), ("Title", "A", "B"), ("Title", "A", "C")]
-    units = tuple(SourceUnit("d", n, 0, 1, "x", section) for n, section in enumerate(sections, start=1))
-    made = tuple(Record(str(at), "d", keys, "v", pointers) for at, (keys, pointers) in enumerate(records))
-    return Built(Document("d", "x", title), units, made, Coverage(4, 4, 0))
-
-
-def test_a_key_alone_or_under_its_title_and_section() -> None:
-    one = built((("k1", "k2"), (3,)), (("k3",), (1,)), (("k4",), (3, 4)), (("k5",), (2, 3)))
-    assert key_texts(one, "key") == (("k1", "k2"), ("k3",), ("k4",), ("k5",))
-    assert key_texts(one, "titled") == (
-        ("Title\nA > B\nk1", "Title\nA > B\nk2"),
-        ("Title\nk3",),
-        ("Title\nA\nk4",),
-        ("Title\nk5",),
-    )
-
-
-def test_a_title_without_end_leaves_room_for_the_key() -> None:
-    [[text]] = key_texts(built((("the key",), (1,)), title="word " * 200), "titled")
-    assert text.endswith("…\nthe key")
-    assert len(text) < 140
-    assert key_texts(built((("the key",), (1,)), title=""), "titled") == (("the key",),)

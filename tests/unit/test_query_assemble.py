@@ -136,7 +136,7 @@ def test_a_larger_budget_never_gives_less(
 @given(PIECES, st.integers(1, 60), COUNTERS)
 def test_both_orders_hold_whole_pieces(pieces: list[Piece], budget: int, count: Callable[[str], int]) -> None:
     for order in ("similarity", "position"):
-        context, _ = assemble(pieces, budget, count, order)  # type: ignore[arg-type]
+        context, _ = assemble(pieces, budget, count, order)
         if context.cut:
             continue
         n = next(n for n in range(len(pieces), -1, -1) if _same_pieces(context.text, pieces[:n]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,9 @@ from mrag.errors import InputError, ModelError, SettingsError
 from mrag.models.scripted import Rule, ScriptedModel
 from mrag.query.blueprints import load_blueprints
 from mrag.query.evidence import MAX_ROWS, EvidenceExtractor, Extraction
+from mrag.query.verify import Cited, Draft, verify
 from mrag.schema import EvidenceRow, Source, Verdict
-from tests.query_pool import candidate
+from tests.query_pool import candidate, info, unit
 
 FERRY = candidate("The ferry Alma was built in 1962. It carries 90 passengers.", "ferry", title="Ferries")
 BARGE = candidate("The barge Runa was built in 1901.", "barge", title="Barges")
@@ -39,8 +41,7 @@ WHOLE = json.dumps(table(ROW))
     "reply",
     [
         WHOLE,
-        f"```json\n{WHOLE}\n```",
-        f"<think>{json.dumps(table({'source': 'S3', 'fact': 'x'}))}</think>{WHOLE}",
+        f"<think>{json.dumps(table({'source': 'S3', 'fact': 'x'}))}</think>```json\n{WHOLE}\n```",
         f"Here is the table:\n{WHOLE}\nI hope it helps.",
         WHOLE[:-3],  # cut
         json.dumps({"schema": "ATOMIC", "rows": [ROW]}),
@@ -59,7 +60,11 @@ async def test_a_row_is_saved_whatever_surrounds_it(reply: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "reply", ["There is no evidence.", "{", "[]", '{"table": null}', '{"table": {"rows": "S1"}}', "{}" * 50]
+    "reply",
+    [
+        *("There is no evidence.", "{", "[]", '{"table": null}', '{"table": {"rows": "S1"}}', "{}" * 50),
+        f"{WHOLE}</think>There is none.",
+    ],
 )
 async def test_a_reply_without_rows_is_noted(reply: str) -> None:
     extraction = await extracted(reply)
@@ -120,6 +125,36 @@ async def test_a_model_that_fails_and_a_question_beyond_the_window_are_raised() 
     with pytest.raises(InputError, match="too long") as error:
         await small.extract("why " * 900, [FERRY])
     assert error.value.field == "question"
+
+
+@pytest.mark.parametrize("quoting", ["pointed", "copied"])
+@pytest.mark.parametrize(
+    ("text", "letter"), [("It is old.", "S"), ("The valve S1 is shut.", "A"), ("Valves S1, A7 and B2.", "C")]
+)
+async def test_the_worked_example_has_the_letter_of_the_sheet(quoting: str, text: str, letter: str) -> None:
+    model = ScriptedModel([Rule(table())])
+    extractor = EvidenceExtractor(model, load_blueprints(), quoting)  # type: ignore[arg-type]
+    await extractor.extract("Which valve?", [candidate(text), FERRY])
+    (request,) = model.asked
+    *before, last = (message.content for message in request.messages)
+    assert set(re.findall(r"^\[([A-Z]+)\d+\]", last, re.MULTILINE)) == {letter}
+    example = "\n".join(before)
+    assert set(re.findall(r"\b([A-Z]+)\d+\b", example)) == ({letter} if quoting == "pointed" else set())
+    assert "${" not in example
+
+
+async def test_the_worked_example_points_to_the_sentences_that_say_so() -> None:
+    model = ScriptedModel([Rule(table())])
+    await EvidenceExtractor(model, load_blueprints()).extract("Which ferry?", [FERRY])
+    _, asked, answered, _ = (message.content for message in model.asked[0].messages)
+    sentences = dict(re.findall(r"^\[(S\d)\] (.*)$", asked, re.MULTILINE))
+    example = json.loads(answered)["table"]
+    assert example["schema"] == "ATOMIC"
+    assert len(example["rows"]) == 2
+    for row in example["rows"]:
+        place = Cited(unit(sentences[row["source"]]), info())
+        draft = Draft({"fact": row["fact"]}, place.unit.text, place)
+        assert verify(draft, [place]).verdict is Verdict.VERIFIED
 
 
 async def test_units_beyond_the_window_are_left_out_from_the_end() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from functools import cache
 from importlib.resources import files
@@ -11,15 +12,23 @@ import yaml
 
 from mrag.models.language_model import LanguageModel, Message
 
-_TAG = re.compile(r"<(?=[^\s\d=<])")
+# Tokens of chat templates that stand in square brackets: Llama 2, Mistral, GLM.
+_NAMES = "INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS|TOOL_CONTENT|ARGS|CALL_ID|THINK|[gs]MASK"
+_BRACKETED = rf"\[(?=/?(?:{_NAMES})\])"
+CONTROL_TOKEN = re.compile(
+    r"<[|｜][^<>\n]{1,64}[|｜]>|</?(?:s|bos|eos|pad|unk|think|start_of_turn|end_of_turn)>|<</?SYS>>|"
+    + _BRACKETED
+)
+_OPENING = re.compile(rf"<(?=[^\s\d=<])|{_BRACKETED}")
 
 
 def inert(text: str) -> str:
     """`text` in which no tag or control token of any chat template begins: `<x` becomes `< x`.
 
-    The prompts mark their own parts with tags, so that no document can close or forge one.
+    The prompts mark their own parts with tags, so that no document can close or forge one. Brackets are
+    common in documents: only those of known control tokens are opened, `[INST]` becomes `[ INST]`.
     """
-    return _TAG.sub("< ", text)
+    return _OPENING.sub(r"\g<0> ", text)
 
 
 def one_line(text: str) -> str:
@@ -37,10 +46,19 @@ def render(name: str, **values: str) -> tuple[Message, ...]:
     return tuple(Message(turn.role, Template(turn.content).substitute(values)) for turn in _turns(name))
 
 
+def prompt_identity(name: str) -> str:
+    """A hash of the prompt file's text, for fingerprints."""
+    return hashlib.sha256(_text(name).encode()).hexdigest()[:16]
+
+
 @cache
 def _turns(name: str) -> tuple[Message, ...]:
-    turns = yaml.safe_load((files("mrag") / "prompts" / f"{name}.yaml").read_text("utf-8"))
-    return tuple(Message(**turn) for turn in turns)
+    return tuple(Message(**turn) for turn in yaml.safe_load(_text(name)))
+
+
+@cache
+def _text(name: str) -> str:
+    return (files("mrag") / "prompts" / f"{name}.yaml").read_text("utf-8")
 
 
 def room(model: LanguageModel, messages: tuple[Message, ...], reply_tokens: int) -> int:

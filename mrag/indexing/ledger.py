@@ -1,0 +1,83 @@
+"""The ledger: validated replies, kept as they come, so that no run pays for the same one twice."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable
+from dataclasses import asdict
+from pathlib import Path
+
+from mrag.collection.ids import stable_hash
+from mrag.collection.storage import atomic_write
+from mrag.indexing.validation import VALIDATOR
+from mrag.models.language_model import Completion, Request
+from mrag.schema import Usage
+
+
+class Ledger:
+    """`<root>/<collection>/ledger`: a folder for each document id, in it a file for each reply.
+
+    A file is whole or absent and has one writer's bytes, whoever else writes it; so any worker that sees
+    the storage may read and write, and a run that was killed leaves all that it had validated.
+    An entry goes with its document: two documents that ask the same keep a copy each.
+    """
+
+    def __init__(self, root: Path, name: str) -> None:
+        self._folder = root / name / "ledger"
+
+    def entries(self, document_id: str) -> Entries:
+        """The replies of one document."""
+        digest = f"{stable_hash(document_id):016x}"
+        return Entries(self._folder / digest[:2] / digest)
+
+    def forget(self, document_ids: Iterable[str]) -> None:
+        """Removes every reply of these documents."""
+        for document_id in document_ids:
+            self.entries(document_id).keep_only(())
+
+
+class Entries:
+    """The validated replies of one document, by request key."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def get(self, key: str) -> Completion | None:
+        """The reply; None where there is none, or none that can be read."""
+        try:
+            entry = json.loads(self._path(key).read_text("utf-8"))
+            return Completion(entry["text"], Usage(**entry["usage"]), entry["finish"])
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+
+    def put(self, key: str, reply: Completion) -> None:
+        """Keeps a reply; it is on disk before this returns."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        atomic_write(self._path(key), json.dumps(asdict(reply)).encode())
+
+    def keep_only(self, keys: Iterable[str]) -> None:
+        """Removes the replies of all other keys: of an earlier text, prompt or model."""
+        kept = {self._path(key) for key in keys}
+        for path in self._folder.glob("*"):
+            if path not in kept:
+                path.unlink(missing_ok=True)
+        if not kept and self._folder.is_dir():
+            self._folder.rmdir()
+
+    def _path(self, key: str) -> Path:
+        return self._folder / f"{key}.json"
+
+
+def request_key(request: Request, model: str) -> str:
+    """All that a validated reply depends on: rendered request, name of the model, decoding, validator."""
+    parts = {
+        "messages": [asdict(message) for message in request.messages],
+        "schema": request.schema,
+        "max_tokens": request.max_tokens,
+        "temperature": request.temperature,
+        "seed": request.seed,
+        "model": model,
+        "validator": VALIDATOR,
+    }
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()

@@ -1,0 +1,178 @@
+"""The ledger keeps what was validated, whole or not at all; the cap is never exceeded."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mrag.errors import CapReachedError, EmptyReplyError, ModelTimeoutError
+from mrag.indexing.asking import Asker
+from mrag.indexing.cap import TokenCap
+from mrag.indexing.ledger import Ledger, request_key
+from mrag.models.language_model import Completion, Message, Request
+from mrag.models.scripted import Rule, ScriptedModel
+from mrag.schema import Usage
+
+REQUEST = Request((Message("user", "Which buoy?"),), 10, "markers", {"type": "object"})
+REPLY = Completion("The \ud800 buoy \x00 «five»", Usage(1, 7, 3), "length")
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Ledger:
+    return Ledger(tmp_path, "boats")
+
+
+def files(root: Path) -> list[Path]:
+    return [path for path in root.rglob("*") if path.is_file()]
+
+
+def test_a_reply_comes_back_as_it_was(ledger: Ledger) -> None:
+    ledger.entries("a").put("key", REPLY)
+    assert ledger.entries("a").get("key") == REPLY
+    assert ledger.entries("b").get("key") is None
+    assert ledger.entries("a").get("other") is None
+
+
+@pytest.mark.parametrize(
+    "damage", [b"", b"{", b"[]", b'{"text": "x"}', b"\xff\xfe", b'{"text":1,"usage":{"a":1}}']
+)
+def test_a_damaged_entry_is_none_and_can_be_written_again(
+    ledger: Ledger, tmp_path: Path, damage: bytes
+) -> None:
+    ledger.entries("a").put("key", REPLY)
+    (path,) = files(tmp_path)
+    path.write_bytes(damage)
+    assert ledger.entries("a").get("key") is None
+    ledger.entries("a").put("key", REPLY)
+    assert ledger.entries("a").get("key") == REPLY
+
+
+def test_what_is_not_kept_is_gone_and_nothing_of_another_document(ledger: Ledger, tmp_path: Path) -> None:
+    for document in ("a", "b"):
+        for key in ("old", "new"):
+            ledger.entries(document).put(key, REPLY)
+    ledger.entries("a").keep_only(["new"])
+    assert [ledger.entries("a").get(key) for key in ("old", "new")] == [None, REPLY]
+    assert ledger.entries("b").get("old") == REPLY
+    ledger.forget(["a", "b", "never seen"])
+    assert files(tmp_path) == []
+
+
+@pytest.mark.parametrize("id", ["../../etc/passwd", "a/b", "x" * 5000, "\ud800", "", "CON", "ä"])
+def test_any_id_stays_in_the_ledger(ledger: Ledger, tmp_path: Path, id: str) -> None:
+    ledger.entries(id).put("key", REPLY)
+    (path,) = files(tmp_path)
+    assert path.is_relative_to(tmp_path / "boats" / "ledger")
+    assert ledger.entries(id).get("key") == REPLY
+
+
+def test_a_key_holds_all_that_the_reply_depends_on() -> None:
+    others = [
+        replace(REQUEST, messages=(Message("user", "Which boat?"),)),
+        replace(REQUEST, messages=(Message("system", "Which buoy?"),)),
+        replace(REQUEST, max_tokens=11),
+        replace(REQUEST, schema=None),
+        replace(REQUEST, temperature=0.3),
+        replace(REQUEST, seed=1),
+    ]
+    keys = {request_key(request, "model") for request in (REQUEST, *others)} | {request_key(REQUEST, "other")}
+    assert len(keys) == len(others) + 2
+    assert request_key(replace(REQUEST, timeout_s=1.0), "model") == request_key(REQUEST, "model")
+
+
+# --------------------------------------------------------------------------- asking
+
+
+async def test_what_was_validated_is_not_asked_again(ledger: Ledger) -> None:
+    model = ScriptedModel(lambda request: Completion("yes", Usage(1, 5, 1)))
+    first = Asker(model, ledger.entries("a"))
+    await first.validated(REQUEST, await first.complete(REQUEST))
+    useless = replace(REQUEST, seed=5)
+    await first.complete(useless)
+    again = Asker(model, ledger.entries("a"))
+    assert (await again.complete(REQUEST)).text == "yes"
+    assert len(model.asked) == 2
+    await again.complete(useless)
+    assert len(model.asked) == 3
+    assert (first.spent, first.reused) == (Usage(2, 10, 2), Usage())
+    assert (again.spent, again.reused) == (Usage(1, 5, 1), Usage(1, 5, 1))
+
+
+async def test_a_finished_document_keeps_what_it_was_built_from(ledger: Ledger) -> None:
+    model = ScriptedModel([Rule("yes")])
+    old = Asker(model, ledger.entries("a"))
+    await old.validated(REQUEST, await old.complete(REQUEST))
+    changed = replace(REQUEST, seed=2)
+    new = Asker(model, ledger.entries("a"))
+    await new.validated(changed, await new.complete(changed))
+    await new.finished()
+    keys = [request_key(request, model.name) for request in (REQUEST, changed)]
+    assert [bool(ledger.entries("a").get(key)) for key in keys] == [False, True]
+
+
+async def test_what_failed_is_counted_too() -> None:
+    asker = Asker(ScriptedModel([Rule(error="timeout", times=1), Rule("  \n ", times=1), Rule("yes")]))
+    with pytest.raises(ModelTimeoutError):
+        await asker.complete(REQUEST)
+    assert asker.spent == Usage(1, 2, 0)
+    with pytest.raises(EmptyReplyError):
+        await asker.complete(REQUEST)
+    assert asker.spent.calls == 2
+    assert asker.spent.prompt_tokens == 4
+
+
+# --------------------------------------------------------------------------- the cap
+
+
+async def test_nothing_is_sent_beyond_the_cap() -> None:
+    model = ScriptedModel([Rule("yes")])
+    asker = Asker(model, meter=TokenCap(25))  # Each costs 2 + 1, and may cost 2 + 10.
+    for _ in range(5):
+        await asker.complete(REQUEST)
+    with pytest.raises(CapReachedError, match="25 LLM tokens"):
+        await asker.complete(REQUEST)
+    assert len(model.asked) == 5
+
+
+async def test_what_may_still_fit_waits() -> None:
+    cap = TokenCap(20)
+    await cap.reserve(15)
+    second = asyncio.create_task(cap.reserve(15))
+    await asyncio.sleep(0)
+    assert not second.done()
+    await cap.settle(15, 5)
+    await second
+
+
+@given(
+    st.integers(0, 300),
+    st.lists(st.tuples(st.integers(1, 60), st.integers(0, 60)), max_size=30),
+    st.integers(),
+)
+def test_the_cap_holds_whatever_comes(limit: int, requests: list[tuple[int, int]], seed: int) -> None:
+    chance, cap, spent = random.Random(seed), TokenCap(limit), 0
+
+    async def one(most: int, cost: int) -> None:
+        nonlocal spent
+        try:
+            await cap.reserve(most)
+        except CapReachedError:
+            return
+        for _ in range(chance.randint(0, 3)):
+            await asyncio.sleep(0)
+        spent += min(most, cost)
+        await cap.settle(most, min(most, cost))
+
+    async def all_at_once() -> None:
+        await asyncio.wait_for(asyncio.gather(*(one(*request) for request in requests)), 10)
+
+    asyncio.run(all_at_once())
+    assert spent <= limit
+    if requests and sum(most for most, _ in requests) <= limit:
+        assert spent == sum(min(most, cost) for most, cost in requests)

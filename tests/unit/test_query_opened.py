@@ -1,0 +1,126 @@
+"""Collections kept open: each question gets the generation in force, and keeps the one it began with."""
+
+from __future__ import annotations
+
+import shutil
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from threading import Barrier
+from typing import Any
+
+import pytest
+
+from mrag.collection import Collection, read_manifest
+from mrag.errors import CollectionError, InputError, NotFoundError
+from mrag.query.opened import OpenCollections
+from tests.collection_corpus import STAMP, add, ask, make_entry
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    add(tmp_path, "harbour", [make_entry("ferry", [["Which ferry is old?"]])])
+    add(tmp_path, "city", [make_entry("tower", [["Which tower is high?"]])])
+    return tmp_path
+
+
+@pytest.fixture
+def opened(root: Path) -> OpenCollections:
+    return OpenCollections(root, STAMP.encoder)
+
+
+def found(collection: Any, text: str) -> set[str]:
+    return {hit.record_id for hits in collection.search(ask(text)).values() for hit in hits}
+
+
+def test_a_collection_is_opened_once_and_apart_from_others(opened: OpenCollections) -> None:
+    harbour, city = opened("harbour"), opened("city")
+    assert opened("harbour") is harbour
+    assert opened("city") is city
+    assert found(harbour, "Which ferry is old?") == {"ferry#1"}
+    assert found(city, "Which ferry is old?") == {"tower#1"}
+
+
+def test_a_new_generation_is_seen_and_the_one_before_lives_on(root: Path, opened: OpenCollections) -> None:
+    before = opened("harbour")
+    add(root, "harbour", [make_entry("barge", [["Which barge is new?"]])])
+    after = opened("harbour")
+    assert (before.manifest.generation, after.manifest.generation) == (1, 2)
+    assert found(before, "Which barge is new?") == {"ferry#1"}
+    assert found(after, "Which barge is new?") == {"ferry#1", "barge#1"}
+    assert opened("harbour") is after
+
+
+def test_a_collection_that_is_gone_is_not_found(root: Path, opened: OpenCollections) -> None:
+    opened("harbour")
+    shutil.rmtree(root / "harbour")
+    for _ in range(2):
+        with pytest.raises(NotFoundError, match="no collection 'harbour'"):
+            opened("harbour")
+    assert found(opened("city"), "Which tower is high?") == {"tower#1"}
+
+
+def test_a_collection_that_was_indexed_anew_is_seen_under_the_same_number(
+    root: Path, opened: OpenCollections
+) -> None:
+    before = opened("harbour")
+    shutil.rmtree(root / "harbour")
+    add(root, "harbour", [make_entry("barge", [["Which barge is new?"]])])
+    after = opened("harbour")
+    assert after.manifest.generation == before.manifest.generation == 1
+    assert found(after, "Which ferry is old?") == {"barge#1"}
+
+
+@pytest.mark.parametrize(
+    ("name", "error"), [("nowhere", NotFoundError), ("../city", InputError), ("", InputError)]
+)
+def test_what_is_no_collection_is_named(opened: OpenCollections, name: str, error: type[InputError]) -> None:
+    with pytest.raises(error) as raised:
+        opened(name)
+    assert raised.value.field == "collection"
+    assert repr(name) in str(raised.value)
+
+
+def test_vectors_of_another_encoder_are_refused_every_time(root: Path) -> None:
+    opened = OpenCollections(root, "another encoder")
+    for _ in range(2):
+        with pytest.raises(CollectionError, match="another encoder"):
+            opened("harbour")
+
+
+def test_a_damaged_generation_is_refused_until_there_is_a_sound_one(
+    root: Path, opened: OpenCollections
+) -> None:
+    opened("harbour")
+    add(root, "harbour", [make_entry("barge", [["Which barge is new?"]])])
+    manifest = read_manifest(root, "harbour")
+    assert manifest is not None
+    (records,) = (root / "harbour" / "segments" / manifest.segments[-1].id).rglob("records.arrow")
+    sound = records.read_bytes()
+    records.write_bytes(sound[:-1])
+    for _ in range(2):
+        with pytest.raises(CollectionError, match=r"records\.arrow"):
+            opened("harbour")
+    records.write_bytes(sound)
+    assert opened("harbour").manifest.generation == 2
+
+
+def test_threads_that_ask_at_once_share_one_opening(
+    root: Path, opened: OpenCollections, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    openings = []
+    true_open = Collection.open
+
+    def counted(*arguments: Any, **options: Any) -> Collection:
+        openings.append(arguments)
+        return true_open(*arguments, **options)
+
+    monkeypatch.setattr(Collection, "open", counted)
+    start = Barrier(6)
+
+    def asking(_: int) -> Collection:
+        start.wait()
+        return opened("harbour")
+
+    with ThreadPoolExecutor(6) as pool:
+        collections = list(pool.map(asking, range(6)))
+    assert len({id(collection) for collection in collections}) == len(openings) == 1
