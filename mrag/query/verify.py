@@ -39,23 +39,32 @@ class Draft:
 def verify(draft: Draft, shown: Sequence[Cited]) -> EvidenceRow:
     """The row with its verdict; of a verified one, quote and source are the unit's own.
 
-    A quote that stands in another unit of the same document is given to that unit. Numbers, dates and
-    names of every cell must stand in the quote; those that say what the row is about (the entity, the
-    dimension, the date of the source) may stand in unit, section, title or metadata as well.
+    A quote that stands in another unit of the same document is given to that unit; so is a cell that
+    is itself a quote, whatever unit the row names. Numbers, dates and names of every cell must stand in
+    the quote; those that say what the row is about (the entity, the dimension, the date of the source)
+    may stand in unit, section, title or metadata as well.
     """
-    for place in _places(draft.unit, shown):
-        quote = quoted(draft.quote, place.unit.text)
+    for words, place in _readings(draft, shown):
+        quote = quoted(words, place.unit.text)
         if quote and _supported(draft.cells, quote, place):
             source = Source(place.document.id, place.document.title, (place.unit.number,))
             return EvidenceRow(draft.cells, quote, Verdict.VERIFIED, source)
     return EvidenceRow(draft.cells, draft.quote, Verdict.UNVERIFIED)
 
 
-def _places(named: Cited | None, shown: Sequence[Cited]) -> Iterator[Cited]:
-    if named is None:
-        return
-    yield named
-    yield from (other for other in shown if other.document.id == named.document.id and other != named)
+def _readings(draft: Draft, shown: Sequence[Cited]) -> Iterator[tuple[str, Cited]]:
+    """What may be the row's quote, and the units in which it may stand, the likeliest first."""
+    named = draft.unit
+    places = sorted(shown, key=lambda place: (not _same_document(place, named), place != named))
+    yield from ((draft.quote, place) for place in places if _same_document(place, named))
+    # Small models write one sentence down and name another.
+    for words in draft.cells.values():
+        if len(tokens(words)) >= MIN_WORDS:
+            yield from ((words, place) for place in places)
+
+
+def _same_document(place: Cited, named: Cited | None) -> bool:
+    return named is not None and place.document.id == named.document.id
 
 
 def _supported(cells: Mapping[str, str], quote: str, place: Cited) -> bool:
@@ -87,13 +96,13 @@ def quoted(quote: str, text: str) -> str | None:
     White space and the kind of quotation marks may differ. An elision may stand between fragments of
     at least `MIN_WORDS` words that follow each other in `text`. No word or number may be cut.
     """
-    for fragments in _readings(quote):
+    for fragments in _fragments(quote):
         if spans := _spans(fragments, text):
             return " … ".join(text[start:end] for start, end in spans)
     return None
 
 
-def _readings(quote: str) -> Iterator[list[str]]:
+def _fragments(quote: str) -> Iterator[list[str]]:
     """The quote as it is, without marks around it, and split at its elisions."""
     whole = quote.strip()
     inner = whole.strip(_SINGLE + _DOUBLE).strip()

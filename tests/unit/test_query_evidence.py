@@ -74,10 +74,16 @@ async def test_a_reply_without_rows_is_noted(reply: str) -> None:
 
 @pytest.mark.parametrize("source", ["S0", "S4", "S99", "", "Ferries", None, -1, ["S1"]])
 async def test_a_row_of_no_sentence_is_unverified(source: object) -> None:
-    extraction = await extracted(table({**ROW, "source": source}))
+    extraction = await extracted(table({**ROW, "fact": "The Alma is of 1962.", "source": source}))
     assert [row.verdict for row in extraction.table.rows] == [Verdict.UNVERIFIED]
     assert extraction.table.facts == ()
     assert extraction.notes == ("1 of 1 evidence rows could not be verified.",)
+
+
+@pytest.mark.parametrize("source", ["S0", "S2", "S3", "", "Ferries", None])
+async def test_a_sentence_written_down_is_found_whatever_source_is_named(source: object) -> None:
+    (row,) = (await extracted(table({**ROW, "source": source}))).table.rows
+    assert (row.verdict, row.source) == (Verdict.VERIFIED, VERIFIED.source)
 
 
 async def test_the_quote_of_a_pointed_row_is_the_sentence_and_never_the_models_words() -> None:

@@ -173,6 +173,25 @@ def test_a_quote_of_another_document_or_of_no_unit_is_unverified() -> None:
     assert verdict("It carries 90 passengers", named=None) is Verdict.UNVERIFIED
 
 
+def test_a_cell_that_is_itself_a_quote_is_given_to_its_unit() -> None:
+    fact = {"fact": "The barge Runa was built in Visby in 1901."}
+    for quote, named in (("It carries 90 passengers", ALMA), ("", None), ("no such words", OTHER)):
+        row = verify(Draft(fact, quote, named), SHOWN)
+        assert (row.verdict, row.source) == (Verdict.VERIFIED, Source("other", "Barges", (1,)))
+        assert row.quote == fact["fact"]
+    assert verdict("", fact="The barge Runa was built in Visby in 1902.") is Verdict.UNVERIFIED
+    assert verdict("", fact="was built in Visby in 1901", entity="Alma") is Verdict.UNVERIFIED
+    assert verdict("", fact="built") is Verdict.UNVERIFIED
+
+
+def test_the_document_that_a_row_names_comes_first() -> None:
+    twin = Cited(unit(ALMA.unit.text, 3, "other"), info("other", "Barges"))
+    for named, shown in ((ALMA, [twin, ALMA]), (twin, [ALMA, twin])):
+        row = verify(Draft({"fact": "It carries 90 passengers"}, "none of it", named), shown)
+        assert row.source is not None
+        assert row.source.document_id == named.document.id
+
+
 def test_what_a_row_is_about_may_stand_around_the_quote() -> None:
     quote = "It carries 90 passengers"
     assert verdict(quote, entity="Alma", value="90", unit="passengers") is Verdict.VERIFIED
