@@ -15,10 +15,11 @@ from ray.data import ActorPoolStrategy, Dataset
 from ray.data.expressions import col
 from rich.console import Console
 
+from jobs.cap import start_cap
 from jobs.progress import reported
 from jobs.rows import unpack
 from jobs.stages import NO_SHARD, Encode, Extract, Read, Survey, write_group
-from mrag.cli import two_columns
+from mrag.cli import CAP_HELP, two_columns
 from mrag.collection import SegmentInfo, check_stamp, known_documents, new_segment_id
 from mrag.documents.loaders import list_inputs
 from mrag.errors import MragError
@@ -37,8 +38,11 @@ ENCODED_AT_ONCE = 8
 WITH_JAVA = {"env_vars": {"RAY_DISABLE_FAILURE_SIGNAL_HANDLER": "1"}}
 
 
-def index(settings: Settings, folder: Path) -> Report:
-    """Indexes what is new or changed in `folder`, as one new generation. Raises MragError."""
+def index(settings: Settings, folder: Path, max_llm_tokens: int | None = None) -> Report:
+    """Indexes what is new or changed in `folder`, as one new generation. Raises MragError.
+
+    `max_llm_tokens` is the cap of this run: documents that it leaves no room for end as `pending`.
+    """
     started = time.monotonic()
     require_absolute_root(settings)
     root, name = settings.collection.root, settings.collection.name
@@ -52,8 +56,9 @@ def index(settings: Settings, folder: Path) -> Report:
     outcomes: list[Outcome] = []
     segment = None
     if plan.to_index:
+        cap = None if max_llm_tokens is None else start_cap(max_llm_tokens)
         with reported(len(plan.to_index)) as counter:
-            encoded = encode(settings, folder, plan.to_index, counter)
+            encoded = encode(settings, folder, plan.to_index, (counter, cap))
         outcomes = account(plan.to_index, encoded)
         segment = write(settings, encoded)
     plan = settled(plan, outcomes)
@@ -69,15 +74,18 @@ def survey(settings: Settings, folder: Path) -> tuple[list[Outcome], list[Input]
     return [item for item in seen if isinstance(item, Outcome)], inputs
 
 
-def encode(settings: Settings, folder: Path, to_index: Sequence[Input], counter: Any) -> Dataset:
-    """Reads, extracts and encodes; the rows are kept, so that each shard's writer can take its own."""
+def encode(settings: Settings, folder: Path, to_index: Sequence[Input], told: tuple[Any, Any]) -> Dataset:
+    """Reads, extracts and encodes; the rows are kept, so that each shard's writer can take its own.
+
+    `told` are the actors that the extractors tell of their work: the counter, and the cap or None.
+    """
     wanted = {item.origin: item.hash for item in to_index}
     paths = sorted({folder / item.origin.rpartition("#")[0] for item in to_index})
     job, model = settings.job, settings.indexing_model
     documents = files(settings, paths).flat_map(Read(folder, wanted), num_cpus=job.task_num_cpus)
     built = documents.map_batches(
         Extract,
-        fn_constructor_args=(settings, counter),
+        fn_constructor_args=(settings, *told),
         batch_size=1,
         compute=pool(job.extractors, model.max_concurrency),
         **holds(job.extractors),
@@ -175,13 +183,14 @@ def main(
         list[str] | None, typer.Option("--set", help="section.key=value, repeatable.")
     ] = None,
     as_json: Annotated[Path | None, typer.Option("--json", help="Write the report there too.")] = None,
+    max_llm_tokens: Annotated[int | None, typer.Option(min=0, help=CAP_HELP)] = None,
 ) -> None:
     """Bring a collection up to date with a folder, as a Ray Data job."""
     try:
         settings = load_settings(config, tuple(overrides or ()))
         quietly()
         ray.init(logging_level=logging.WARNING, log_to_driver=False, runtime_env=WITH_JAVA)
-        result = index(settings, folder)
+        result = index(settings, folder, max_llm_tokens)
     except MragError as error:
         typer.echo(f"error: {error}", err=True)
         raise typer.Exit(2) from None

@@ -10,15 +10,18 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from jobs.cap import RemoteMeter
 from jobs.progress import Done
 from jobs.rows import Batch, Row, pack, unpack, unpack_column
 from mrag.collection import content_hash, shard_folder, shard_of, write_shard
 from mrag.errors import MragError
+from mrag.indexing.asking import Asker
 from mrag.indexing.builders import make_builder
 from mrag.indexing.diff import input_of
+from mrag.indexing.ledger import Ledger
 from mrag.indexing.stages import build_one, encode_built, indexed, read_with_origins
 from mrag.models.language_model import LanguageModel
-from mrag.models.opening import open_encoder, open_language_model
+from mrag.models.opening import open_encoder, open_reviving_model
 from mrag.models.tokens import load_tokenizer
 from mrag.schema import Built, Document, Outcome, Status
 from mrag.settings import Settings
@@ -56,8 +59,10 @@ class Read:
 class Extract:
     """Builds records, one engine an actor; batches run beside each other in its event loop."""
 
-    def __init__(self, settings: Settings, counter: Any) -> None:
+    def __init__(self, settings: Settings, counter: Any, cap: Any = None) -> None:
         self._counter = counter
+        self._meter = RemoteMeter(cap) if cap else None
+        self._ledger = Ledger(settings.collection.root, settings.collection.name)
         self._settings = settings
         self._builder = make_builder(settings, load_tokenizer(settings.encoder.model))
         self._opening: asyncio.Task[LanguageModel] | None = None
@@ -66,14 +71,15 @@ class Extract:
         """One row a document, in the order given."""
         model = await self._model() if self._builder.needs_model else None
         for document in unpack_column(batch, "document"):
-            built = await build_one(self._builder, document, model)
+            asker = Asker(model, self._ledger.entries(document.id), self._meter) if model else None
+            built = await build_one(self._builder, document, asker)
             self._counter.add.remote(Done().plus(built))
             yield {"built": [pack(built)]}
 
     async def _model(self) -> LanguageModel:
         """The engine, opened by the first batch and shared by those that run beside it."""
         if self._opening is None:
-            self._opening = asyncio.ensure_future(open_language_model(self._settings.indexing_model))
+            self._opening = asyncio.ensure_future(open_reviving_model(self._settings.indexing_model))
         return await asyncio.shield(self._opening)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -13,7 +13,14 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 from rich.table import Table
 from rich.text import Text
 
@@ -36,6 +43,7 @@ Config = Annotated[
 Overrides = Annotated[
     list[str] | None, typer.Option("--set", "-s", help="section.key=value over the file; repeatable.")
 ]
+CAP_HELP = "Tokens that this run may ask of the language model; what is left is pending, for the next run."
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 
 
@@ -63,6 +71,7 @@ def index(
     config: Config = None,
     overrides: Overrides = None,
     as_json: AsJson = False,
+    max_llm_tokens: Annotated[int | None, typer.Option(min=0, help=CAP_HELP)] = None,
 ) -> None:
     """Bring a collection up to date with a folder."""
     from mrag.indexing.run import index_folder
@@ -70,9 +79,29 @@ def index(
     settings = load_settings(config, tuple(overrides or ()))
     if not as_json:
         fetch_models(settings, console)
-    report = asyncio.run(index_folder(settings, folder))
+    with indexing_bar(as_json) as progress:
+        report = asyncio.run(index_folder(settings, folder, progress, max_llm_tokens))
     print_json(report.as_dict()) if as_json else console.print(two_columns(report.table()))
     raise typer.Exit(report.exit_code)
+
+
+@contextmanager
+def indexing_bar(hidden: bool) -> Iterator[Callable[[int, int, int, int], None]]:
+    """A bar of documents with what came of them; nothing where the output is for a program."""
+    counts = (
+        "{task.completed}/{task.total} documents",
+        "{task.fields[records]} records",
+        "{task.fields[tokens]} LLM tokens ({task.fields[rate]:.0f}/s)",
+    )
+    with Progress(BarColumn(), *counts, TimeElapsedColumn(), TimeRemainingColumn(), console=console) as bar:
+        task = bar.add_task("", total=None, visible=False, records=0, tokens=0, rate=0)
+
+        def show(done: int, total: int, records: int, tokens: int) -> None:
+            rate = tokens / (bar.tasks[task].elapsed or 1)
+            bar.update(task, completed=done, total=total, records=records, tokens=tokens, rate=rate)
+            bar.update(task, visible=not hidden)
+
+        yield show
 
 
 @app.command()

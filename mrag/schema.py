@@ -130,7 +130,11 @@ class Usage:
 
 @dataclass(frozen=True)
 class Built:
-    """What a builder makes of one document. `rejected` counts reply parts that failed validation."""
+    """What a builder makes of one document. `rejected` counts reply parts that failed validation.
+
+    `usage` is what this run asked of the model, `reused` what earlier runs had paid for replies that the
+    ledger had kept.
+    """
 
     document: Document
     units: tuple[SourceUnit, ...]
@@ -138,6 +142,7 @@ class Built:
     coverage: Coverage
     usage: Usage = Usage()
     rejected: int = 0
+    reused: Usage = Usage()
 
 
 class Status(StrEnum):
@@ -166,6 +171,7 @@ class Outcome:
     coverage: Coverage = Coverage(0, 0, 0)
     usage: Usage = Usage()
     rejected: int = 0
+    reused: Usage = Usage()
 
 
 # --------------------------------------------------------------------------- retrieval: eq. 12

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from mrag.indexing.asking import Asker
 from mrag.indexing.build_markers import Markers
 from mrag.models.language_model import Request
 from mrag.models.scripted import ScriptedModel
@@ -72,4 +73,4 @@ async def build(
 ) -> tuple[Built, list[Request]]:
     """What the builder makes of a document, and the requests that it made."""
     scripted = model if isinstance(model, ScriptedModel) else ScriptedModel(model)
-    return await builder(**extraction).build(given, scripted), scripted.asked
+    return await builder(**extraction).build(given, Asker(scripted)), scripted.asked

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from mrag.indexing.asking import Asker
 from mrag.indexing.builder import Builder, Drafted
 from mrag.indexing.records import Draft
-from mrag.models.language_model import LanguageModel
 from mrag.models.tokens import Tokenizer
 from mrag.schema import Document, RecordKind, SourceUnit
 from mrag.settings import FixedBuilder
@@ -28,9 +28,7 @@ class Fixed(Builder):
         super().__init__(tokenizer, max_unit_tokens, {**parameters, **settings.model_dump()})
         self._settings = settings
 
-    async def _draft(
-        self, document: Document, units: Sequence[SourceUnit], model: LanguageModel | None
-    ) -> Drafted:
+    async def _draft(self, document: Document, units: Sequence[SourceUnit], asker: Asker | None) -> Drafted:
         chunks = list(self._chunks(document.text)) if units else []
         return Drafted(tuple(_chunk(document.text, start, end, units) for start, end in chunks))
 

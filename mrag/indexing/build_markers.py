@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from mrag.errors import EmptyReplyError, SettingsError
+from mrag.errors import CapReachedError, ModelError, SettingsError
+from mrag.indexing.asking import Asker
 from mrag.indexing.builder import Builder, Drafted
 from mrag.indexing.concurrency import all_of
 from mrag.indexing.coverage import coverage, uncovered
 from mrag.indexing.markers import PROMPT, MarkerPrompt
 from mrag.indexing.records import Draft
 from mrag.indexing.tagging import Window, tile, with_context
-from mrag.indexing.validation import VALIDATOR, merged, parse
-from mrag.models.language_model import Completion, LanguageModel
+from mrag.indexing.validation import VALIDATOR, Parsed, merged, parse
+from mrag.models.language_model import LanguageModel, Request
 from mrag.models.prompt import prompt_identity
 from mrag.models.tokens import Tokenizer
-from mrag.schema import Document, SourceUnit, Usage
+from mrag.schema import Document, SourceUnit
 from mrag.settings import ExtractionSettings
 
 
@@ -45,14 +46,17 @@ class Markers(Builder):
         super().__init__(tokenizer, max_unit_tokens, {**parameters, **made_by})
         self._settings = settings
 
-    async def _draft(
-        self, document: Document, units: Sequence[SourceUnit], model: LanguageModel | None
-    ) -> Drafted:
-        if model is None:
+    def requests(self, document: Document, model: LanguageModel) -> Iterator[Request]:
+        """The calls of the first round; what they leave uncovered is asked for beyond them."""
+        units = self.units(document)
+        return _Extraction(document, units, Asker(model), self._settings).requests()
+
+    async def _draft(self, document: Document, units: Sequence[SourceUnit], asker: Asker | None) -> Drafted:
+        if asker is None:
             raise SettingsError("The builder markers needs a language model; set language_model.")
-        extraction = _Extraction(document, units, model, self._settings)
+        extraction = _Extraction(document, units, asker, self._settings)
         await extraction.run()
-        return Drafted(merged(extraction.drafts), extraction.usage, extraction.rejected)
+        return Drafted(merged(extraction.drafts), extraction.rejected)
 
 
 class _Extraction:
@@ -62,27 +66,38 @@ class _Extraction:
         self,
         document: Document,
         units: Sequence[SourceUnit],
-        model: LanguageModel,
+        asker: Asker,
         settings: ExtractionSettings,
     ) -> None:
         self._title = document.title
         self._units = units
-        self._model = model
+        self._asker = asker
         self._settings = settings
-        self._prompt = MarkerPrompt(model, settings.max_pointers, settings.tokens_per_marker)
+        self._prompt = MarkerPrompt(asker.model, settings.max_pointers, settings.tokens_per_marker)
+        self._unanswered: dict[int, ModelError] = {}
         self.drafts: list[Draft] = []
-        self.usage = Usage()
         self.rejected = 0
+
+    def requests(self) -> Iterator[Request]:
+        """Those of the first round."""
+        return (self._prompt.request(window) for window in self._windows(self._units))
 
     async def run(self) -> None:
         """Deviation: the paper retries the whole document; here a retry asks for the gaps only, each
-        between its neighbours' text, as what was validated would only be paid for and thrown away."""
+        between its neighbours' text, as what was validated would only be paid for and thrown away.
+
+        Raises the error of a window that was never answered, after all the others were.
+        """
         await self._round(self._windows(self._units), attempt=0)
         for attempt in range(1, self._settings.retries + 1):
-            if coverage(self._units, self.drafts) >= self._settings.coverage:
-                return
+            if not self._unanswered and coverage(self._units, self.drafts) >= self._settings.coverage:
+                break
+            if not all(error.retryable for error in self._unanswered.values()):
+                break
             gaps = self._windows(uncovered(self._units, self.drafts))
             await self._round((self._placed(window) for window in gaps), attempt)
+        for error in self._unanswered.values():
+            raise error
 
     def _windows(self, units: Sequence[SourceUnit]) -> Iterator[Window]:
         runs = tile(
@@ -95,24 +110,31 @@ class _Extraction:
         return placed if self._prompt.fits(placed) else window
 
     async def _round(self, windows: Iterator[Window], attempt: int) -> None:
+        """Asks all windows at once. What was refused or failed keeps no other from being answered."""
         asked = list(windows)
-        replies = await all_of(self._ask(window, attempt) for window in asked)
+        replies = await all_of(self._read(window, attempt) for window in asked)
         for window, reply in zip(asked, replies, strict=True):
-            if reply is not None:
+            if isinstance(reply, Parsed):
                 self._take(window, reply)
+            elif isinstance(reply, ModelError) and (attempt == 0 or window.numbers[0] in self._unanswered):
+                self._unanswered |= dict.fromkeys(window.numbers, reply)
+        for reply in replies:
+            if isinstance(reply, CapReachedError):
+                raise reply
 
-    def _take(self, window: Window, reply: Completion) -> None:
+    async def _read(self, window: Window, attempt: int) -> Parsed | ModelError | CapReachedError:
+        request = self._prompt.request(window, attempt)
+        try:
+            reply = await self._asker.complete(request)
+        except (ModelError, CapReachedError) as error:
+            return error
         parsed = parse(reply.text, window, self._settings.max_pointers)
+        if parsed.drafts:
+            await self._asker.validated(request, reply)
+        return parsed
+
+    def _take(self, window: Window, parsed: Parsed) -> None:
         self.drafts += parsed.drafts
         self.rejected += len(parsed.rejected)
-        self.usage += reply.usage
-
-    async def _ask(self, window: Window, attempt: int) -> Completion | None:
-        """A reply with something in it; None only for a window that an earlier round had answered."""
-        for again in range(self._settings.retries + 1):
-            try:
-                return await self._model.complete(self._prompt.request(window, attempt + again))
-            except EmptyReplyError:
-                if again == self._settings.retries and attempt == 0:
-                    raise
-        return None
+        for number in window.numbers:
+            self._unanswered.pop(number, None)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from mrag.indexing.asking import Asker
 from mrag.indexing.builder import Builder, Drafted
 from mrag.indexing.records import Draft
-from mrag.models.language_model import LanguageModel
 from mrag.schema import Document, RecordKind, SourceUnit
 
 
@@ -15,9 +15,7 @@ class Units(Builder):
 
     name = "units"
 
-    async def _draft(
-        self, document: Document, units: Sequence[SourceUnit], model: LanguageModel | None
-    ) -> Drafted:
+    async def _draft(self, document: Document, units: Sequence[SourceUnit], asker: Asker | None) -> Drafted:
         return Drafted(
             tuple(Draft((unit.text,), unit.text, (unit.number,), RecordKind.UNIT) for unit in units)
         )

@@ -5,14 +5,15 @@ from __future__ import annotations
 import hashlib
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from mrag.documents.units import split_units
+from mrag.indexing.asking import Asker
 from mrag.indexing.coverage import fallback, uncovered
 from mrag.indexing.records import Draft, records_of
-from mrag.models.language_model import LanguageModel
+from mrag.models.language_model import LanguageModel, Request
 from mrag.models.tokens import Tokenizer
 from mrag.schema import Built, Coverage, Document, SourceUnit, Usage
 
@@ -22,7 +23,6 @@ class Drafted:
     """What a sibling makes of one document; `rejected` counts reply parts that failed validation."""
 
     drafts: tuple[Draft, ...]
-    usage: Usage = field(default_factory=Usage)
     rejected: int = 0
 
 
@@ -46,24 +46,34 @@ class Builder(ABC):
         canonical = json.dumps(self.parameters, sort_keys=True)
         return f"{self.name}-{hashlib.sha256(canonical.encode()).hexdigest()[:16]}"
 
-    async def build(self, document: Document, model: LanguageModel | None = None) -> Built:
+    def units(self, document: Document) -> tuple[SourceUnit, ...]:
+        """The source units of a document, as its records will point to them."""
+        return split_units(document, self._tokenizer, self._max_unit_tokens)
+
+    def requests(self, document: Document, model: LanguageModel) -> Iterator[Request]:
+        """What `build` will ask `model` at least, for an estimate: nothing where records come from rules."""
+        return iter(())
+
+    async def build(self, document: Document, asker: Asker | None = None) -> Built:
         """Everything of one document; after the repair every unit is pointed to by a record.
 
-        Raises ModelError where the model gave no usable reply at all: nothing of it may be published.
+        Raises ModelError where a part of the document had no reply at all, and CapReachedError: nothing of
+        it may be published then.
         """
-        units = split_units(document, self._tokenizer, self._max_unit_tokens)
-        drafted = await self._draft(document, units, model)
+        units = self.units(document)
+        drafted = await self._draft(document, units, asker)
         gaps = uncovered(units, drafted.drafts)
         return Built(
             document,
             units,
             records_of(document, (*drafted.drafts, *map(fallback, gaps))),
             Coverage(len(units), len(units) - len(gaps), len(gaps)),
-            drafted.usage,
+            asker.spent if asker else Usage(),
             drafted.rejected,
+            asker.reused if asker else Usage(),
         )
 
     @abstractmethod
     async def _draft(
-        self, document: Document, units: Sequence[SourceUnit], model: LanguageModel | None
+        self, document: Document, units: Sequence[SourceUnit], asker: Asker | None
     ) -> Drafted: ...

@@ -108,18 +108,19 @@ def _text(content_hash: str) -> str:
 
 
 def settled(found: Diff, built: Iterable[Outcome]) -> Diff:
-    """The diff after its documents were built: a duplicate of one that failed fails with it."""
-    failed = {outcome.id for outcome in built if outcome.status is Status.FAILED}
-    lost = {copy: first for copy, first in found.duplicates.items() if first in failed}
-    outcomes = (
-        Outcome(outcome.id, Status.FAILED, f"It has the text of {lost[outcome.id]}, which failed.")
-        if outcome.id in lost and outcome.status is Status.DUPLICATE
-        else outcome
-        for outcome in found.outcomes
-    )
+    """The diff after its documents were built: a duplicate of one that was not indexed ends like it."""
+    left = {outcome.id: outcome.status for outcome in built if outcome.status is not Status.INDEXED}
+    lost = {copy: first for copy, first in found.duplicates.items() if first in left}
+
+    def settle(outcome: Outcome) -> Outcome:
+        if outcome.id not in lost or outcome.status is not Status.DUPLICATE:
+            return outcome
+        first = lost[outcome.id]
+        return Outcome(outcome.id, left[first], f"It has the text of {first}, which is {left[first]}.")
+
     return Diff(
         found.to_index,
-        tuple(outcomes),
+        tuple(map(settle, found.outcomes)),
         {copy: first for copy, first in found.duplicates.items() if copy not in lost},
         tuple(identifier for identifier in found.replaced if identifier not in lost),
     )

@@ -26,6 +26,7 @@ class Report:
     rejected: int
     coverage: Coverage
     usage: Usage
+    reused: Usage
     seconds: float
     generation: int
 
@@ -49,7 +50,7 @@ class Report:
         rows = [("inputs", str(self.inputs))]
         rows += [(status.value, str(count)) for status, count in self.counts.items() if count]
         rows += [("removed", str(self.removed))] if self.removed else []
-        if self.counts[Status.INDEXED]:
+        if self.counts[Status.INDEXED] or self.usage.calls:
             rows += self._work()
         rows += [("seconds", f"{self.seconds:.1f}"), ("generation", str(self.generation))]
         return rows + [
@@ -57,8 +58,8 @@ class Report:
         ]
 
     def _work(self) -> list[tuple[str, str]]:
-        asked = self.usage
-        return [
+        asked, reused = self.usage, self.reused
+        rows = [
             ("source units", str(self.coverage.units)),
             ("records", f"{self.records} ({self.rejected} rejected)"),
             (
@@ -68,6 +69,9 @@ class Report:
             ("fallback", f"{self.fallback_share:.1%} of the units"),
             ("LLM", f"{asked.calls} calls, {asked.prompt_tokens} + {asked.completion_tokens} tokens"),
         ]
+        if reused.calls:
+            rows.append(("from the ledger", f"{reused.calls} calls, {reused.tokens} tokens not asked again"))
+        return rows
 
     def as_dict(self) -> dict[str, Any]:
         """The same as JSON values."""
@@ -84,6 +88,8 @@ class Report:
             "llm_calls": self.usage.calls,
             "llm_prompt_tokens": self.usage.prompt_tokens,
             "llm_completion_tokens": self.usage.completion_tokens,
+            "reused_calls": self.reused.calls,
+            "reused_tokens": self.reused.tokens,
             "seconds": self.seconds,
             "generation": self.generation,
             "named": [
@@ -98,7 +104,7 @@ def report(outcomes: Iterable[Outcome], seconds: float, generation: int, removed
     counts: Counter[Status] = Counter()
     named: list[Outcome] = []
     records = rejected = units = extracted = fallback = 0
-    usage = Usage()
+    usage, reused = Usage(), Usage()
     for outcome in outcomes:
         counts[outcome.status] += 1
         if outcome.status in _NAMED:
@@ -109,6 +115,7 @@ def report(outcomes: Iterable[Outcome], seconds: float, generation: int, removed
         extracted += outcome.coverage.extracted
         fallback += outcome.coverage.fallback
         usage += outcome.usage
+        reused += outcome.reused
     return Report(
         counts={status: counts[status] for status in Status},
         named=tuple(sorted(named, key=lambda outcome: (_NAMED.index(outcome.status), outcome.id))),
@@ -117,6 +124,7 @@ def report(outcomes: Iterable[Outcome], seconds: float, generation: int, removed
         rejected=rejected,
         coverage=Coverage(units, extracted, fallback),
         usage=usage,
+        reused=reused,
         seconds=seconds,
         generation=generation,
     )

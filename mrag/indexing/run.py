@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import Protocol
 
 from mrag.collection import (
     SegmentInfo,
@@ -20,17 +19,20 @@ from mrag.collection import (
 )
 from mrag.documents.loaders import list_inputs
 from mrag.errors import MragError
+from mrag.indexing.asking import Asker
 from mrag.indexing.builder import Builder
 from mrag.indexing.builders import make_builder
+from mrag.indexing.cap import Meter, TokenCap
 from mrag.indexing.concurrency import all_of
 from mrag.indexing.diff import Diff, Input, diff, input_of, settled
+from mrag.indexing.ledger import Ledger
 from mrag.indexing.report import Report, report
 from mrag.indexing.stages import build_one, encode_built, indexed, read_with_origins
 from mrag.indexing.stamp import collection_stamp
 from mrag.indexing.writing import SegmentWriting
 from mrag.models.encoder import Encoder
 from mrag.models.language_model import LanguageModel
-from mrag.models.opening import open_encoder, open_language_model
+from mrag.models.opening import open_encoder, open_reviving_model
 from mrag.models.tokens import load_tokenizer
 from mrag.schema import Document, Outcome, Status
 from mrag.settings import Settings
@@ -38,18 +40,20 @@ from mrag.settings import Settings
 _AT_ONCE_WITHOUT_MODEL = 4
 
 
-class Progress(Protocol):
-    """What wants to know how far a run is."""
-
-    def __call__(self, done: int, total: int, records: int, tokens: int) -> None:
-        """Called after each document that had to be indexed; `tokens` are those of the language model."""
+# What wants to know how far a run is, after each document that had to be indexed: documents done, documents
+# in all, records, tokens of the language model.
+Progress = Callable[[int, int, int, int], None]
 
 
-async def index_folder(settings: Settings, folder: Path, progress: Progress | None = None) -> Report:
+async def index_folder(
+    settings: Settings, folder: Path, progress: Progress | None = None, max_llm_tokens: int | None = None
+) -> Report:
     """Indexes what is new or changed in `folder`, as one new generation; what is gone from it stays.
 
-    Whatever ends it early leaves the generation before. Raises InputError for the folder,
-    CollectionError where the settings are not those of the collection, ModelError where no model opens.
+    `max_llm_tokens` is the cap of this run: documents that it leaves no room for end as `pending`.
+    Whatever ends it early leaves the generation before, and in the ledger what was validated.
+    Raises InputError for the folder, CollectionError where the settings are not those of the collection,
+    ModelError where no model opens.
     """
     started = time.monotonic()
     root, name = settings.collection.root, settings.collection.name
@@ -63,7 +67,8 @@ async def index_folder(settings: Settings, folder: Path, progress: Progress | No
     segment, built = None, list[Outcome]()
     if found.to_index:
         documents = _Wanted(folder, paths, found.to_index)
-        segment, built = await _Indexing(settings, builder, encoder, documents, progress).run()
+        meter = None if max_llm_tokens is None else TokenCap(max_llm_tokens)
+        segment, built = await _Indexing(settings, builder, encoder, documents, progress, meter).run()
     found = settled(found, built)
     generation = published(settings, stamp, segment, found)
     return report((*unread, *found.outcomes, *built), time.monotonic() - started, generation)
@@ -76,7 +81,9 @@ def published(settings: Settings, stamp: Stamp, segment: SegmentInfo | None, fou
     """
     root, name = settings.collection.root, settings.collection.name
     if segment or found.replaced or found.duplicates:
-        return publish(root, name, stamp, segment, found.replaced, found.duplicates).generation
+        generation = publish(root, name, stamp, segment, found.replaced, found.duplicates).generation
+        Ledger(root, name).forget(found.replaced)
+        return generation
     manifest = read_manifest(root, name)
     return manifest.generation if manifest else 0
 
@@ -129,12 +136,15 @@ class _Indexing:
         encoder: Encoder,
         documents: _Wanted,
         progress: Progress | None,
+        meter: Meter | None,
     ) -> None:
         self._settings = settings
         self._builder = builder
         self._encoder = encoder
         self._documents = documents
         self._progress = progress
+        self._meter = meter
+        self._ledger = Ledger(settings.collection.root, settings.collection.name)
         self._outcomes: list[Outcome] = []
         self._records = self._tokens = 0
 
@@ -143,7 +153,7 @@ class _Indexing:
         async with AsyncExitStack() as stack:
             model = None
             if self._builder.needs_model:
-                model = await open_language_model(self._settings.indexing_model)
+                model = await open_reviving_model(self._settings.indexing_model)
                 stack.push_async_callback(model.close)
             writing = await stack.enter_async_context(SegmentWriting(self._settings))
             await all_of(self._work(model, writing) for _ in range(self._workers()))
@@ -162,7 +172,8 @@ class _Indexing:
     async def _index(
         self, document: Document, model: LanguageModel | None, writing: SegmentWriting
     ) -> Outcome:
-        built = await build_one(self._builder, document, model)
+        asker = Asker(model, self._ledger.entries(document.id), self._meter) if model else None
+        built = await build_one(self._builder, document, asker)
         if isinstance(built, Outcome):
             return built
         try:
@@ -170,7 +181,7 @@ class _Indexing:
                 encode_built, built, self._encoder, self._settings.extraction.key_text
             )
         except MragError as error:
-            return Outcome(document.id, Status.FAILED, str(error), usage=built.usage)
+            return Outcome(document.id, Status.FAILED, str(error), usage=built.usage, reused=built.reused)
         await writing.add(entry)
         return indexed(built)
 

@@ -7,12 +7,12 @@ from pathlib import Path
 
 from mrag.collection import ShardEntry
 from mrag.documents.loaders import read_input
-from mrag.errors import MragError
+from mrag.errors import CapReachedError, MragError
+from mrag.indexing.asking import Asker
 from mrag.indexing.builder import Builder
 from mrag.indexing.keys import KeyText, key_texts
 from mrag.models.encoder import Encoder
-from mrag.models.language_model import LanguageModel
-from mrag.schema import Built, Document, Outcome, Status
+from mrag.schema import Built, Document, Outcome, Status, Usage
 
 
 def read_with_origins(folder: Path, path: Path) -> Iterator[tuple[str, Document | Outcome]]:
@@ -22,12 +22,17 @@ def read_with_origins(folder: Path, path: Path) -> Iterator[tuple[str, Document 
         yield f"{name}#{number}", item
 
 
-async def build_one(builder: Builder, document: Document, model: LanguageModel | None) -> Built | Outcome:
-    """What the builder makes of a document, or its failure."""
+async def build_one(builder: Builder, document: Document, asker: Asker | None) -> Built | Outcome:
+    """What the builder makes of a document; else its failure, or that the cap left it for another run."""
     try:
-        return await builder.build(document, model)
+        built = await builder.build(document, asker)
     except MragError as error:
-        return Outcome(document.id, Status.FAILED, str(error))
+        status = Status.PENDING if isinstance(error, CapReachedError) else Status.FAILED
+        spent, reused = (asker.spent, asker.reused) if asker else (Usage(), Usage())
+        return Outcome(document.id, status, str(error), usage=spent, reused=reused)
+    if asker:
+        await asker.finished()
+    return built
 
 
 def encode_built(built: Built, encoder: Encoder, key_text: KeyText) -> ShardEntry:
@@ -48,4 +53,5 @@ def indexed(built: Built) -> Outcome:
         coverage=built.coverage,
         usage=built.usage,
         rejected=built.rejected,
+        reused=built.reused,
     )

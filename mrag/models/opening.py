@@ -7,6 +7,7 @@ import asyncio
 from mrag.models.encoder import Encoder
 from mrag.models.language_model import LanguageModel
 from mrag.models.openai_client import OpenAIModel
+from mrag.models.reviving import RevivingModel
 from mrag.models.scripted import ScriptedModel
 from mrag.models.sentence_encoder import SentenceEncoder
 from mrag.models.vllm_engine import VllmModel
@@ -29,6 +30,15 @@ async def open_language_model(settings: LanguageModelSettings) -> LanguageModel:
     model = OpenAIModel(settings) if isinstance(settings, OpenAISettings) else VllmModel(settings)
     await model.load()
     return model
+
+
+async def open_reviving_model(settings: LanguageModelSettings) -> LanguageModel:
+    """The same, with an engine that is opened anew when it dies: for work that must come to its end."""
+
+    async def opened() -> LanguageModel:
+        return await open_language_model(settings)
+
+    return RevivingModel(await opened(), opened)
 
 
 async def counting_model(settings: LanguageModelSettings) -> LanguageModel:

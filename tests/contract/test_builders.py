@@ -11,6 +11,7 @@ from hypothesis import settings as budget
 from hypothesis import strategies as st
 
 from mrag.documents.markdown import find_headings
+from mrag.indexing.asking import Asker
 from mrag.indexing.build_fixed import Fixed
 from mrag.indexing.build_markers import Markers
 from mrag.indexing.build_units import Units
@@ -70,7 +71,7 @@ def document(text: str, name: str = "d") -> Document:
 
 
 def build(builder: Builder, given_document: Document) -> Built:
-    return asyncio.run(builder.build(given_document, ScriptedModel(forgetful, max_concurrency=100)))
+    return asyncio.run(builder.build(given_document, Asker(ScriptedModel(forgetful, max_concurrency=100))))
 
 
 TEXT = "# One\n\nA first paragraph. It has two.\n\n# Two\n\nA second one.\n\nA third.\n\nAnd the last."
@@ -116,7 +117,7 @@ def test_ids_follow_from_document_content_and_builder(name: str) -> None:
 def test_other_replies_of_the_model_give_other_ids() -> None:
     def ids(value: str) -> set[str]:
         model = ScriptedModel(lambda request: reply(record(*numbers_of(request)[:3], value=value)))
-        built = asyncio.run(markers().build(document("A first. A second."), model))
+        built = asyncio.run(markers().build(document("A first. A second."), Asker(model)))
         return {each.id for each in built.records}
 
     assert not ids("It says one thing.") & ids("It says another thing.")
@@ -210,6 +211,6 @@ def test_fingerprints_tell_builders_and_their_parameters_apart() -> None:
 
 
 def test_a_good_model_needs_no_repair() -> None:
-    built = asyncio.run(markers().build(document(TEXT), ScriptedModel(one_each)))
+    built = asyncio.run(markers().build(document(TEXT), Asker(ScriptedModel(one_each))))
     assert built.coverage.before_repair == 1.0
     assert {each.kind for each in built.records} == {RecordKind.MARKER}

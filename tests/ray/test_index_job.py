@@ -120,3 +120,28 @@ def test_what_can_not_be_done_is_said_before_any_work(folder: Path, tmp_path: Pa
     index(settings, folder)
     with pytest.raises(CollectionError):
         index(settings_for(tmp_path / "collections", method="fixed"), folder)
+
+
+def test_a_cap_leaves_documents_pending_and_the_next_run_goes_on(folder: Path, tmp_path: Path) -> None:
+    root = tmp_path / "collections"
+    named = (("Ada", "Who built the alpha engine?", 1), ("alpha engine weighs", "What weighs 12 tonnes?", 2))
+    named += (("Grace", "Who built the beta compiler?", 1), ("Karen", "Who weighs terms?", 1))
+    rules = [
+        {
+            "contains": [f"Write at least 1 records for [{unit}]", words],
+            "reply": {"records": [{"units": [unit], "key": key, "value": f"It was {words} who did."}]},
+        }
+        for words, key, unit in (*named, ("Delta", "What is Delta?", 1))
+    ]
+    settings = scripted(root, rules)
+    none = index(settings, folder, max_llm_tokens=0)
+    assert counts(none) == {"pending": 4, "empty": 1}
+    assert (none.usage.calls, none.exit_code, none.generation) == (0, 0, 0)
+
+    whole = index(scripted(tmp_path / "whole", rules), folder).usage
+    spent = left = index(settings, folder, max_llm_tokens=whole.tokens // 2)
+    assert 0 < spent.usage.tokens <= whole.tokens // 2
+    assert counts(left)["pending"] >= 1
+    rest = index(settings, folder, max_llm_tokens=10 * whole.tokens)
+    assert counts(rest)["indexed"] == counts(left)["pending"]
+    assert spent.usage.calls + rest.usage.calls == whole.calls

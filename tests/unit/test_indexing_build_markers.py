@@ -11,8 +11,10 @@ from hypothesis import strategies as st
 
 from mrag.documents.markdown import find_headings
 from mrag.errors import EmptyReplyError, EngineDeadError, ModelError, ModelTimeoutError, SettingsError
+from mrag.indexing.asking import Asker
 from mrag.models.language_model import Completion, Request
 from mrag.models.scripted import Rule, ScriptedModel
+from mrag.models.skeleton import final
 from mrag.schema import Built, Document, RecordKind, Usage
 from tests.marker_replies import (
     asked_for,
@@ -200,23 +202,53 @@ async def test_every_unit_is_pointed_to_whatever_the_model_says(
 
 
 @pytest.mark.parametrize(
-    ("error", "raised", "seeds"),
-    [
-        ("timeout", ModelTimeoutError, [0]),
-        ("dead", EngineDeadError, [0]),
-        ("empty", EmptyReplyError, [0, 1, 2]),
-    ],
+    ("error", "raised"),
+    [("timeout", ModelTimeoutError), ("dead", EngineDeadError), ("empty", EmptyReplyError)],
 )
-async def test_a_window_without_any_reply_fails_the_document(
-    error: Any, raised: type[ModelError], seeds: list[int]
+async def test_a_window_that_is_never_answered_fails_the_document(
+    error: Any, raised: type[ModelError]
 ) -> None:
     def fails_at_three(request: Request) -> Any:
         return Rule(error=error) if 3 in numbers_of(request) else one_each(request)
 
     model = ScriptedModel(fails_at_three)
     with pytest.raises(raised):
-        await builder(window_units=2, retries=2).build(numbered(5), model)
-    assert [request.seed for request in model.asked if 3 in numbers_of(request)] == seeds
+        await builder(window_units=2, retries=2).build(numbered(5), Asker(model))
+    assert [request.seed for request in model.asked if 3 in numbers_of(request)] == [0, 1, 2]
+    assert sorted(asked_for(model.asked)) == [[1, 2], [3, 4], [3, 4], [3, 4], [5]]
+
+
+async def test_what_can_never_succeed_is_asked_once() -> None:
+    model = ScriptedModel(one_each)
+
+    async def refuse(request: Request) -> Any:
+        model.asked.append(request)
+        raise final("The endpoint refuses the key.")
+
+    model.complete = refuse  # type: ignore[method-assign]
+    with pytest.raises(ModelError, match="key"):
+        await builder(window_units=1, retries=2).build(numbered(2), Asker(model))
+    assert len(model.asked) == 2
+
+
+@pytest.mark.parametrize("error", ["timeout", "dead", "empty"])
+async def test_a_window_that_fails_once_is_answered_later(error: Any) -> None:
+    def fails_first(request: Request) -> Any:
+        return Rule(error=error) if 3 in numbers_of(request) and not request.seed else one_each(request)
+
+    built, _ = await build(numbered(5), fails_first, window_units=2, retries=1)
+    assert built.coverage.before_repair == 1.0
+
+
+@pytest.mark.parametrize("error", ["timeout", "dead", "empty"])
+async def test_a_gap_that_stays_unanswered_becomes_a_fallback(error: Any) -> None:
+    """The window had a reply in the first round: what it lacked is repaired."""
+
+    def half(request: Request) -> Any:
+        return Rule(error=error) if request.seed else reply(record(numbers_of(request)[0]))
+
+    built, _ = await build(numbered(2), half, window_units=2, retries=2)
+    assert kinds(built) == [MARKER, FALLBACK]
 
 
 @pytest.mark.parametrize("empty", [" \n", Rule(error="empty")])

@@ -9,7 +9,14 @@ from mrag.schema import Coverage, Outcome, Status, Usage
 
 OUTCOMES = [
     Outcome("a", Status.INDEXED, records=5, coverage=Coverage(4, 3, 1), usage=Usage(2, 10, 5), rejected=1),
-    Outcome("b", Status.INDEXED, records=4, coverage=Coverage(4, 4, 0), usage=Usage(1, 6, 4)),
+    Outcome(
+        "b",
+        Status.INDEXED,
+        records=4,
+        coverage=Coverage(4, 4, 0),
+        usage=Usage(1, 6, 4),
+        reused=Usage(1, 4, 3),
+    ),
     Outcome("c", Status.UNCHANGED),
     Outcome("e", Status.DUPLICATE, "It has the same text as a."),
     Outcome("d", Status.EMPTY),
@@ -36,6 +43,8 @@ def test_the_counts_add_up_to_the_inputs() -> None:
         "llm_calls": 3,
         "llm_prompt_tokens": 16,
         "llm_completion_tokens": 9,
+        "reused_calls": 1,
+        "reused_tokens": 7,
         "seconds": 1.5,
         "generation": 7,
         "named": [
@@ -54,6 +63,7 @@ def test_the_table_names_what_was_not_indexed() -> None:
     assert ("empty", "d") in rows
     assert ("removed", "2") in rows
     assert ("coverage", "87.5% before repair, 100.0% after") in rows
+    assert ("from the ledger", "1 calls, 7 tokens not asked again") in rows
 
 
 def test_only_a_failure_makes_the_exit_code_other_than_zero() -> None:
