@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import time
@@ -23,12 +24,15 @@ from mrag.cli import CAP_HELP, two_columns
 from mrag.collection import SegmentInfo, check_stamp, known_documents, new_segment_id
 from mrag.documents.loaders import list_inputs
 from mrag.errors import MragError
+from mrag.indexing.builder import Builder
 from mrag.indexing.builders import make_builder
 from mrag.indexing.diff import Input, diff, settled
+from mrag.indexing.ledger import Ledger
+from mrag.indexing.plan import ANNOUNCED, plan_run
 from mrag.indexing.report import Report, report
 from mrag.indexing.run import published
 from mrag.indexing.stamp import collection_stamp
-from mrag.models.opening import open_encoder
+from mrag.models.opening import counting_model, open_encoder
 from mrag.models.tokens import load_tokenizer
 from mrag.schema import Outcome, Status
 from mrag.settings import PoolSettings, Settings, load_settings, require_absolute_root
@@ -52,7 +56,8 @@ def index(settings: Settings, folder: Path, max_llm_tokens: int | None = None) -
     check_stamp(root, name, stamp)
     unread, inputs = survey(settings, folder)
     plan = diff(inputs, known_documents(root, name))
-    say(f"{len(unread) + len(inputs)} inputs, {len(plan.to_index)} to index")
+    say(f"{len(unread) + len(inputs)} inputs")
+    announce(settings, folder, plan.to_index, builder)
     outcomes: list[Outcome] = []
     segment = None
     if plan.to_index:
@@ -64,6 +69,13 @@ def index(settings: Settings, folder: Path, max_llm_tokens: int | None = None) -
     plan = settled(plan, outcomes)
     generation = published(settings, stamp, segment, plan)
     return report((*unread, *plan.outcomes, *outcomes), time.monotonic() - started, generation)
+
+
+def announce(settings: Settings, folder: Path, to_index: Sequence[Input], builder: Builder) -> None:
+    """Says in the log what the job is about to ask of the language model."""
+    model = asyncio.run(counting_model(settings.indexing_model)) if builder.needs_model else None
+    ledger = Ledger(settings.collection.root, settings.collection.name)
+    say(plan_run(folder, to_index, builder, model, ledger, ANNOUNCED).sentence())
 
 
 def survey(settings: Settings, folder: Path) -> tuple[list[Outcome], list[Input]]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -28,6 +28,9 @@ from mrag import __version__
 from mrag.errors import MragError
 from mrag.schema import Answer
 from mrag.settings import Settings, VllmSettings, load_settings, method_names, method_tree
+
+if TYPE_CHECKING:
+    from mrag.indexing.plan import Plan
 
 app = typer.Typer(
     help="Semantic key-value indexing (M-RAG) with select-and-extract answering (SANE).",
@@ -79,29 +82,61 @@ def index(
     settings = load_settings(config, tuple(overrides or ()))
     if not as_json:
         fetch_models(settings, console)
-    with indexing_bar(as_json) as progress:
-        report = asyncio.run(index_folder(settings, folder, progress, max_llm_tokens))
-    print_json(report.as_dict()) if as_json else console.print(two_columns(report.table()))
+    if as_json:
+        report = asyncio.run(index_folder(settings, folder, max_llm_tokens=max_llm_tokens))
+        print_json(report.as_dict())
+    else:
+        with indexing_bar() as progress:
+            report = asyncio.run(index_folder(settings, folder, progress, max_llm_tokens))
+        console.print(two_columns(report.table()))
     raise typer.Exit(report.exit_code)
 
 
+class IndexingBar:
+    """What a run is about to ask, and then a bar of documents with what came of them."""
+
+    def __init__(self, bar: Progress) -> None:
+        self._bar = bar
+        self._task = bar.add_task("", total=None, visible=False, records=0, tokens=0, planned=0, rate=0)
+
+    def planned(self, plan: Plan) -> None:
+        """Says what is to be asked."""
+        self._bar.console.print(plan.sentence())
+        self._bar.update(self._task, total=plan.documents, planned=plan.left.tokens, visible=True)
+
+    def done(self, documents: int, records: int, tokens: int) -> None:
+        """Moves the bar."""
+        rate = tokens / (self._bar.tasks[self._task].elapsed or 1)
+        self._bar.update(self._task, completed=documents, records=records, tokens=tokens, rate=rate)
+
+
 @contextmanager
-def indexing_bar(hidden: bool) -> Iterator[Callable[[int, int, int, int], None]]:
-    """A bar of documents with what came of them; nothing where the output is for a program."""
+def indexing_bar() -> Iterator[IndexingBar]:
+    """The bar of a run in this terminal."""
     counts = (
         "{task.completed}/{task.total} documents",
         "{task.fields[records]} records",
-        "{task.fields[tokens]} LLM tokens ({task.fields[rate]:.0f}/s)",
+        "{task.fields[tokens]} of about {task.fields[planned]} LLM tokens ({task.fields[rate]:.0f}/s)",
     )
     with Progress(BarColumn(), *counts, TimeElapsedColumn(), TimeRemainingColumn(), console=console) as bar:
-        task = bar.add_task("", total=None, visible=False, records=0, tokens=0, rate=0)
+        yield IndexingBar(bar)
 
-        def show(done: int, total: int, records: int, tokens: int) -> None:
-            rate = tokens / (bar.tasks[task].elapsed or 1)
-            bar.update(task, completed=done, total=total, records=records, tokens=tokens, rate=rate)
-            bar.update(task, visible=not hidden)
 
-        yield show
+@app.command()
+def plan(
+    folder: Annotated[Path, typer.Argument(help="Folder whose documents would be indexed.")],
+    config: Config = None,
+    overrides: Overrides = None,
+    as_json: AsJson = False,
+) -> None:
+    """What indexing a folder would ask of the language model: calls, tokens, money and hours by `rates`."""
+    from mrag.indexing.plan import plan_folder
+
+    settings = load_settings(config, tuple(overrides or ()))
+    found = asyncio.run(plan_folder(settings, folder))
+    print_json(found.as_dict(settings.rates)) if as_json else console.print(
+        two_columns(found.table(settings.rates))
+    )
 
 
 @app.command()

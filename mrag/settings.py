@@ -188,6 +188,16 @@ LanguageModelSettings = Annotated[
 ]
 
 
+class RateSettings(Strict):
+    """What a model costs, for `mrag plan`: money for a million tokens, and tokens per second."""
+
+    prompt_price: float | None = Field(None, ge=0)
+    completion_price: float | None = Field(None, ge=0)
+    currency: str = "USD"
+    prompt_tokens_per_s: float | None = Field(None, gt=0)
+    completion_tokens_per_s: float | None = Field(None, gt=0)
+
+
 class EncoderSettings(Strict):
     """sentence-transformers. The prefixes are put before each text of their kind."""
 
@@ -297,6 +307,7 @@ class Settings(Strict):
     extraction: ExtractionSettings = ExtractionSettings()
     language_model: LanguageModelSettings = VllmSettings()
     extractor: LanguageModelSettings | None = None
+    rates: dict[str, RateSettings] = Field(default_factory=dict)
     encoder: EncoderSettings = EncoderSettings()
     dense: DenseSettings = DenseSettings()
     sparse: SparseSettings = SparseSettings()

@@ -7,14 +7,14 @@ from typing import Any
 
 from mrag.errors import CapReachedError, ModelError, SettingsError
 from mrag.indexing.asking import Asker
-from mrag.indexing.builder import Builder, Drafted
+from mrag.indexing.builder import Builder, Drafted, Estimate
 from mrag.indexing.concurrency import all_of
 from mrag.indexing.coverage import coverage, uncovered
 from mrag.indexing.markers import PROMPT, MarkerPrompt
 from mrag.indexing.records import Draft
 from mrag.indexing.tagging import Window, tile, with_context
 from mrag.indexing.validation import VALIDATOR, Parsed, merged, parse
-from mrag.models.language_model import LanguageModel, Request
+from mrag.models.language_model import LanguageModel
 from mrag.models.prompt import prompt_identity
 from mrag.models.tokens import Tokenizer
 from mrag.schema import Document, SourceUnit
@@ -46,10 +46,10 @@ class Markers(Builder):
         super().__init__(tokenizer, max_unit_tokens, {**parameters, **made_by})
         self._settings = settings
 
-    def requests(self, document: Document, model: LanguageModel) -> Iterator[Request]:
+    def estimates(self, document: Document, model: LanguageModel) -> Iterator[Estimate]:
         """The calls of the first round; what they leave uncovered is asked for beyond them."""
         units = self.units(document)
-        return _Extraction(document, units, Asker(model), self._settings).requests()
+        return _Extraction(document, units, Asker(model), self._settings).estimates()
 
     async def _draft(self, document: Document, units: Sequence[SourceUnit], asker: Asker | None) -> Drafted:
         if asker is None:
@@ -78,9 +78,10 @@ class _Extraction:
         self.drafts: list[Draft] = []
         self.rejected = 0
 
-    def requests(self) -> Iterator[Request]:
-        """Those of the first round."""
-        return (self._prompt.request(window) for window in self._windows(self._units))
+    def estimates(self) -> Iterator[Estimate]:
+        """The first round."""
+        for window in self._windows(self._units):
+            yield Estimate(self._prompt.request(window), self._prompt.expected_tokens(window))
 
     async def run(self) -> None:
         """Deviation: the paper retries the whole document; here a retry asks for the gaps only, each

@@ -7,7 +7,7 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from mrag.documents.units import split_units
 from mrag.indexing.asking import Asker
@@ -24,6 +24,13 @@ class Drafted:
 
     drafts: tuple[Draft, ...]
     rejected: int = 0
+
+
+class Estimate(NamedTuple):
+    """A call that a document will need, and the tokens that its reply is expected to have."""
+
+    request: Request
+    completion_tokens: int
 
 
 class Builder(ABC):
@@ -50,8 +57,8 @@ class Builder(ABC):
         """The source units of a document, as its records will point to them."""
         return split_units(document, self._tokenizer, self._max_unit_tokens)
 
-    def requests(self, document: Document, model: LanguageModel) -> Iterator[Request]:
-        """What `build` will ask `model` at least, for an estimate: nothing where records come from rules."""
+    def estimates(self, document: Document, model: LanguageModel) -> Iterator[Estimate]:
+        """What `build` will ask `model` at least: nothing where records come from rules."""
         return iter(())
 
     async def build(self, document: Document, asker: Asker | None = None) -> Built:

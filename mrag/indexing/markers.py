@@ -19,6 +19,7 @@ PROMPT = "markers"
 
 _TOKENS_OF_A_KEY = 60
 _TOKENS_OF_A_REPLY = 64
+_TOKENS_OF_A_RECORD = 100  # Fig. 5: keys of 20, values of 50 to 65 tokens; the rest is JSON
 
 
 class MarkerPrompt:
@@ -31,8 +32,8 @@ class MarkerPrompt:
 
     def request(self, window: Window, attempt: int = 0) -> Request:
         """Attempt 0 is decoded greedily; each later one with another seed and more variety."""
-        tokens = sum(self._model.count_tokens(unit.text) for unit in window.units)
-        count = max(len(window.units), round(tokens / self._tokens_per_marker))
+        tokens = self._source_tokens(window)
+        count = self._count(window, tokens)
         return Request(
             messages=self._messages(window, count),
             max_tokens=_TOKENS_OF_A_REPLY + _TOKENS_OF_A_KEY * count + 2 * tokens,
@@ -41,6 +42,17 @@ class MarkerPrompt:
             temperature=min(0.3 * attempt, 0.9),
             seed=attempt,
         )
+
+    def expected_tokens(self, window: Window) -> int:
+        """Tokens of a reply with the expected markers, of the lengths that the paper reports."""
+        return self._count(window, self._source_tokens(window)) * _TOKENS_OF_A_RECORD
+
+    def _count(self, window: Window, source_tokens: int) -> int:
+        """The expected number of markers, at least one for each unit."""
+        return max(len(window.units), round(source_tokens / self._tokens_per_marker))
+
+    def _source_tokens(self, window: Window) -> int:
+        return sum(self._model.count_tokens(unit.text) for unit in window.units)
 
     def fits(self, window: Window) -> bool:
         """Whether prompt and reply fit the model's window together."""

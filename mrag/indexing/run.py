@@ -4,30 +4,30 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
+from typing import Protocol
 
 from mrag.collection import (
     SegmentInfo,
     Stamp,
     check_stamp,
-    content_hash,
     known_documents,
     publish,
     read_manifest,
 )
-from mrag.documents.loaders import list_inputs
 from mrag.errors import MragError
 from mrag.indexing.asking import Asker
 from mrag.indexing.builder import Builder
 from mrag.indexing.builders import make_builder
 from mrag.indexing.cap import Meter, TokenCap
 from mrag.indexing.concurrency import all_of
-from mrag.indexing.diff import Diff, Input, diff, input_of, settled
+from mrag.indexing.diff import Diff, Input, diff, settled
 from mrag.indexing.ledger import Ledger
+from mrag.indexing.plan import ANNOUNCED, Plan, plan_run
 from mrag.indexing.report import Report, report
-from mrag.indexing.stages import build_one, encode_built, indexed, read_with_origins
+from mrag.indexing.stages import build_one, encode_built, indexed, read_wanted, scan
 from mrag.indexing.stamp import collection_stamp
 from mrag.indexing.writing import SegmentWriting
 from mrag.models.encoder import Encoder
@@ -40,9 +40,14 @@ from mrag.settings import Settings
 _AT_ONCE_WITHOUT_MODEL = 4
 
 
-# What wants to know how far a run is, after each document that had to be indexed: documents done, documents
-# in all, records, tokens of the language model.
-Progress = Callable[[int, int, int, int], None]
+class Progress(Protocol):
+    """What wants to know how far a run is."""
+
+    def planned(self, plan: Plan) -> None:
+        """Called once, before the language model is asked anything."""
+
+    def done(self, documents: int, records: int, tokens: int) -> None:
+        """Called after each document that had to be indexed, with the sums; tokens are the model's."""
 
 
 async def index_folder(
@@ -57,8 +62,7 @@ async def index_folder(
     """
     started = time.monotonic()
     root, name = settings.collection.root, settings.collection.name
-    paths = list_inputs(folder)
-    inputs, unread = await asyncio.to_thread(_scan, folder, paths)
+    inputs, unread = await asyncio.to_thread(scan, folder)
     found = diff(inputs, known_documents(root, name))
     encoder = open_encoder(settings.encoder)
     builder = make_builder(settings, await asyncio.to_thread(load_tokenizer, settings.encoder.model))
@@ -66,9 +70,9 @@ async def index_folder(
     check_stamp(root, name, stamp)
     segment, built = None, list[Outcome]()
     if found.to_index:
-        documents = _Wanted(folder, paths, found.to_index)
         meter = None if max_llm_tokens is None else TokenCap(max_llm_tokens)
-        segment, built = await _Indexing(settings, builder, encoder, documents, progress, meter).run()
+        indexing = _Indexing(settings, builder, encoder, progress, meter)
+        segment, built = await indexing.run(folder, found.to_index)
     found = settled(found, built)
     generation = published(settings, stamp, segment, found)
     return report((*unread, *found.outcomes, *built), time.monotonic() - started, generation)
@@ -88,42 +92,22 @@ def published(settings: Settings, stamp: Stamp, segment: SegmentInfo | None, fou
     return manifest.generation if manifest else 0
 
 
-def _scan(folder: Path, paths: Sequence[Path]) -> tuple[list[Input], list[Outcome]]:
-    """Every document of the folder in a few words, and the inputs that hold none."""
-    inputs, unread = list[Input](), list[Outcome]()
-    for path in paths:
-        for origin, item in read_with_origins(folder, path):
-            if isinstance(item, Document):
-                inputs.append(input_of(item, origin))
-            else:
-                unread.append(item)
-    return inputs, unread
-
-
 class _Wanted:
     """The documents to index, read a second time, so that no more than a few are held at once."""
 
-    def __init__(self, folder: Path, paths: Sequence[Path], inputs: Sequence[Input]) -> None:
+    def __init__(self, folder: Path, inputs: Sequence[Input]) -> None:
         self.missing = {item.origin: item for item in inputs}
-        self.total = len(inputs)
-        names = {item.origin.rpartition("#")[0] for item in inputs}
-        self._read = self._documents(
-            folder, [path for path in paths if path.relative_to(folder).as_posix() in names]
-        )
+        self._read = read_wanted(folder, inputs)
         self._turn = asyncio.Lock()
 
     async def next(self) -> Document | None:
         """The next one; None at the end, when `missing` holds those that are not as they were any more."""
         async with self._turn:
-            return await asyncio.to_thread(next, self._read, None)
-
-    def _documents(self, folder: Path, paths: Sequence[Path]) -> Iterator[Document]:
-        for path in paths:
-            for origin, item in read_with_origins(folder, path):
-                wanted = self.missing.get(origin)
-                if wanted and isinstance(item, Document) and content_hash(item) == wanted.hash:
-                    del self.missing[origin]
-                    yield item
+            found = await asyncio.to_thread(next, self._read, None)
+        if found is None:
+            return None
+        del self.missing[found[0].origin]
+        return found[1]
 
 
 class _Indexing:
@@ -134,30 +118,34 @@ class _Indexing:
         settings: Settings,
         builder: Builder,
         encoder: Encoder,
-        documents: _Wanted,
         progress: Progress | None,
         meter: Meter | None,
     ) -> None:
         self._settings = settings
         self._builder = builder
         self._encoder = encoder
-        self._documents = documents
         self._progress = progress
         self._meter = meter
         self._ledger = Ledger(settings.collection.root, settings.collection.name)
         self._outcomes: list[Outcome] = []
         self._records = self._tokens = 0
 
-    async def run(self) -> tuple[SegmentInfo | None, list[Outcome]]:
+    async def run(self, folder: Path, inputs: Sequence[Input]) -> tuple[SegmentInfo | None, list[Outcome]]:
         """The new segment, None where it would be empty, and the outcome of each document."""
         async with AsyncExitStack() as stack:
             model = None
             if self._builder.needs_model:
                 model = await open_reviving_model(self._settings.indexing_model)
                 stack.push_async_callback(model.close)
+            if self._progress:
+                plan = await asyncio.to_thread(
+                    plan_run, folder, inputs, self._builder, model, self._ledger, ANNOUNCED
+                )
+                self._progress.planned(plan)
             writing = await stack.enter_async_context(SegmentWriting(self._settings))
-            await all_of(self._work(model, writing) for _ in range(self._workers()))
-            self._outcomes += [_changed(item) for item in self._documents.missing.values()]
+            documents = _Wanted(folder, inputs)
+            await all_of(self._work(documents, model, writing) for _ in range(self._workers()))
+            self._outcomes += [_changed(item) for item in documents.missing.values()]
             written = any(outcome.status is Status.INDEXED for outcome in self._outcomes)
             return await writing.finish() if written else None, self._outcomes
 
@@ -165,8 +153,8 @@ class _Indexing:
         model = self._settings.indexing_model
         return model.max_concurrency if self._builder.needs_model else _AT_ONCE_WITHOUT_MODEL
 
-    async def _work(self, model: LanguageModel | None, writing: SegmentWriting) -> None:
-        while document := await self._documents.next():
+    async def _work(self, documents: _Wanted, model: LanguageModel | None, writing: SegmentWriting) -> None:
+        while document := await documents.next():
             self._note(await self._index(document, model, writing))
 
     async def _index(
@@ -190,7 +178,7 @@ class _Indexing:
         self._records += outcome.records
         self._tokens += outcome.usage.tokens
         if self._progress:
-            self._progress(len(self._outcomes), self._documents.total, self._records, self._tokens)
+            self._progress.done(len(self._outcomes), self._records, self._tokens)
 
 
 def _changed(item: Input) -> Outcome:

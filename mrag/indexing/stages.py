@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from mrag.collection import ShardEntry
-from mrag.documents.loaders import read_input
+from mrag.collection import ShardEntry, content_hash
+from mrag.documents.loaders import list_inputs, read_input
 from mrag.errors import CapReachedError, MragError
 from mrag.indexing.asking import Asker
 from mrag.indexing.builder import Builder
+from mrag.indexing.diff import Input, input_of
 from mrag.indexing.keys import KeyText, key_texts
 from mrag.models.encoder import Encoder
 from mrag.schema import Built, Document, Outcome, Status, Usage
@@ -20,6 +21,28 @@ def read_with_origins(folder: Path, path: Path) -> Iterator[tuple[str, Document 
     name = path.relative_to(folder).as_posix()
     for number, item in enumerate(read_input(folder, path), start=1):
         yield f"{name}#{number}", item
+
+
+def scan(folder: Path) -> tuple[list[Input], list[Outcome]]:
+    """Every document of the folder in a few words, and the inputs that hold none. Raises InputError."""
+    inputs, unread = list[Input](), list[Outcome]()
+    for path in list_inputs(folder):
+        for origin, item in read_with_origins(folder, path):
+            if isinstance(item, Document):
+                inputs.append(input_of(item, origin))
+            else:
+                unread.append(item)
+    return inputs, unread
+
+
+def read_wanted(folder: Path, inputs: Iterable[Input]) -> Iterator[tuple[Input, Document]]:
+    """The documents of `inputs`, read again, file by file: those that are still as they were."""
+    wanted = {item.origin: item for item in inputs}
+    for name in sorted({origin.rpartition("#")[0] for origin in wanted}):
+        for origin, item in read_with_origins(folder, folder / name):
+            found = wanted.get(origin)
+            if found and isinstance(item, Document) and content_hash(item) == found.hash:
+                yield found, item
 
 
 async def build_one(builder: Builder, document: Document, asker: Asker | None) -> Built | Outcome:

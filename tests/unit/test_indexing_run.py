@@ -13,6 +13,7 @@ import pytest
 from mrag.collection import Collection, known_documents, read_manifest
 from mrag.errors import CollectionError, InputError
 from mrag.indexing import run, writing
+from mrag.indexing.plan import Plan
 from mrag.indexing.report import Report
 from mrag.indexing.run import index_folder
 from mrag.models.tokens import ByteTokenizer
@@ -182,13 +183,16 @@ def test_whatever_ends_a_run_leaves_the_generation_before(folder: Path, stop: ty
     index(folder)
     write(folder, **{f"n{number}": f"New {number}." for number in range(40)})
 
-    def interrupt(done: int, total: int, records: int, tokens: int) -> None:
-        assert total == 40
-        if done == 20:
-            raise stop
+    class Interrupt:
+        def planned(self, plan: Plan) -> None:
+            assert plan.documents == 40
+
+        def done(self, documents: int, records: int, tokens: int) -> None:
+            if documents == 20:
+                raise stop
 
     with pytest.raises(stop):
-        asyncio.run(index_folder(settings(folder), folder, interrupt))
+        asyncio.run(index_folder(settings(folder), folder, Interrupt()))
     assert live(folder) == {"a.txt"}
     assert len(list((folder.parent / "root" / "default" / "segments").iterdir())) == 1
     assert counts(index(folder)) == {"indexed": 40, "unchanged": 1}
@@ -216,10 +220,19 @@ def test_a_shard_that_cannot_be_written_ends_the_run(
 
 def test_progress_tells_of_every_document(folder: Path) -> None:
     write(folder, a="One.\n\nTwo.", b="Three.")
-    told: list[tuple[int, int, int, int]] = []
-    asyncio.run(index_folder(settings(folder), folder, lambda *now: told.append(now)))
-    assert [now[:2] for now in told] == [(1, 2), (2, 2)]
-    assert told[-1][2:] == (3, 0)
+    told: list[Any] = []
+
+    class Told:
+        def planned(self, plan: Plan) -> None:
+            told.append((plan.documents, plan.units))
+
+        def done(self, *now: int) -> None:
+            told.append(now)
+
+    asyncio.run(index_folder(settings(folder), folder, Told()))
+    assert told[0] == (2, 3)
+    assert [now[0] for now in told[1:]] == [1, 2]
+    assert told[-1] == (2, 3, 0)
 
 
 def test_a_document_that_changes_between_the_passes_fails_by_name(

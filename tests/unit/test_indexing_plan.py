@@ -1,0 +1,113 @@
+"""What a run is said to ask, against what it asks."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mrag.collection import known_documents
+from mrag.indexing import plan as planning
+from mrag.indexing import run
+from mrag.indexing.diff import diff
+from mrag.indexing.ledger import Ledger
+from mrag.indexing.plan import Plan, cost, hours_of, money_of, plan_folder, plan_run
+from mrag.indexing.run import index_folder
+from mrag.indexing.stages import scan
+from mrag.models.scripted import ScriptedModel
+from mrag.models.tokens import ByteTokenizer
+from mrag.schema import Usage
+from mrag.settings import RateSettings, Settings, parse_settings
+from tests.marker_replies import builder, one_each
+from tests.unit.test_indexing_run import HashEncoder
+
+
+@pytest.fixture
+def model(monkeypatch: pytest.MonkeyPatch) -> ScriptedModel:
+    asked = ScriptedModel(one_each)
+
+    async def opened(_: object) -> ScriptedModel:
+        fresh = ScriptedModel(one_each)
+        fresh.asked = asked.asked
+        return fresh
+
+    monkeypatch.setattr(planning, "counting_model", opened)
+    monkeypatch.setattr(run, "open_reviving_model", opened)
+    monkeypatch.setattr(run, "open_encoder", lambda _: HashEncoder())
+    for module in (planning, run):
+        monkeypatch.setattr(module, "load_tokenizer", lambda _: ByteTokenizer())
+    return asked
+
+
+def settings(place: Path, **tree: Any) -> Settings:
+    scripted = {"engine": "scripted", "replies": "answers"}
+    return parse_settings({"collection": {"root": place / "root"}, "language_model": scripted, **tree})
+
+
+def write(place: Path, count: int) -> Path:
+    folder = place / "in"
+    folder.mkdir(exist_ok=True)
+    for number in range(count):
+        (folder / f"{number:03d}.txt").write_text(f"Unit one of {number}.\n\nUnit two of {number}.")
+    return folder
+
+
+def test_the_first_round_is_planned_exactly_and_what_is_known_is_not_planned(
+    tmp_path: Path, model: ScriptedModel
+) -> None:
+    folder = write(tmp_path, 3)
+    plan = asyncio.run(plan_folder(settings(tmp_path), folder))
+    assert model.asked == []
+    report = asyncio.run(index_folder(settings(tmp_path), folder))
+    assert (plan.documents, plan.units, plan.left.calls) == (3, 6, report.usage.calls)
+    assert plan.left.prompt_tokens == report.usage.prompt_tokens
+    assert plan.left.completion_tokens > 0
+
+    write(tmp_path, 4)
+    again = asyncio.run(plan_folder(settings(tmp_path), folder))
+    assert (again.documents, again.left.calls, again.kept.calls) == (1, 2, 0)
+
+
+def test_what_the_ledger_has_is_not_planned(tmp_path: Path, model: ScriptedModel) -> None:
+    folder = write(tmp_path, 3)
+    spent = asyncio.run(index_folder(settings(tmp_path), folder, max_llm_tokens=0)).usage
+    assert spent == Usage()
+    asyncio.run(index_folder(settings(tmp_path), folder))
+    (tmp_path / "root" / "default" / "CURRENT").unlink()  # As if the run had died before its end.
+    plan = asyncio.run(plan_folder(settings(tmp_path), folder))
+    assert (plan.documents, plan.left, plan.kept.calls) == (3, Usage(), 6)
+    assert "6 calls are in the ledger" in plan.sentence()
+
+
+def test_a_builder_without_a_model_plans_no_calls(tmp_path: Path, model: ScriptedModel) -> None:
+    plan = asyncio.run(plan_folder(settings(tmp_path, method="sane"), write(tmp_path, 2)))
+    assert (plan.documents, plan.units, plan.left) == (2, 4, Usage())
+    assert "none by a language model" in plan.sentence()
+
+
+@pytest.mark.parametrize(("count", "sample"), [(7, 3), (100, 100), (1, 5), (9, 4)])
+def test_a_sample_stands_for_all(tmp_path: Path, model: ScriptedModel, count: int, sample: int) -> None:
+    folder = write(tmp_path, count)
+    inputs, _ = scan(folder)
+    wanted = diff(inputs, known_documents(tmp_path / "root", "default")).to_index
+    ledger = Ledger(tmp_path / "root", "default")
+    plan = plan_run(folder, wanted, builder(window_units=1), model, ledger, sample)
+    assert plan.planned <= sample
+    assert (plan.documents, plan.units, plan.left.calls) == (count, 2 * count, 2 * count)
+
+
+def test_money_and_hours_follow_from_the_rates() -> None:
+    usage = Usage(10, 2_000_000, 500_000)
+    rate = RateSettings(
+        prompt_price=0.5, completion_price=2.0, prompt_tokens_per_s=1000, completion_tokens_per_s=100
+    )
+    assert money_of(usage, rate) == pytest.approx(2.0)
+    assert hours_of(usage, rate) == pytest.approx((2000 + 5000) / 3600)
+    assert cost(usage, rate) == "2.00 USD, 1.94 h"
+    assert cost(usage, RateSettings(prompt_price=1, completion_price=1, currency="EUR")) == "2.50 EUR"
+    assert cost(usage, RateSettings()) == ""
+    plan = Plan(1, 1, 1, usage)
+    assert ("mine", "2.00 USD, 1.94 h") in plan.table({"mine": rate})
+    assert plan.as_dict({"mine": rate})["rates"]["mine"]["money"] == pytest.approx(2.0)
