@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import json
+import re
 import shlex
 import signal
 import subprocess
@@ -27,6 +29,8 @@ from mrag.settings import Settings, load_settings
 
 ASKED = 3
 SAMPLE = "sample"
+# Ray leaves these folders out in any case, and warns of it where they go by their bare names.
+NO_ADVICE = {"RAY_OVERRIDE_RUNTIME_ENV_DEFAULT_EXCLUDES": "/.git,/.venv"}
 console = Console(highlight=False, soft_wrap=True, markup=False, emoji=False)
 
 
@@ -46,6 +50,17 @@ class Chosen:
     def options(self) -> list[str]:
         """The command-line form."""
         return ["--config", self.config, *(part for item in self.overrides for part in ("--set", item))]
+
+
+def place(root: Path, name: str, port: int) -> tuple[str, ...]:
+    """The overrides for where things are; a path is quoted, since values are read as YAML."""
+    quoted = json.dumps(str(root.resolve()), ensure_ascii=False)
+    return (f"collection.root={quoted}", f"collection.name={name}", f"serve.port={port}")
+
+
+def collection_name(folder: Path) -> str:
+    """The folder's own name, as far as a collection may be called so."""
+    return re.sub(r"[^A-Za-z0-9_.-]+", "-", folder.name).strip("-_.")[:64] or "documents"
 
 
 def run(chosen: Chosen, folder: Path, questions: int, keep: bool) -> int:
@@ -75,11 +90,12 @@ def checked(url: str, settings: Settings, item: Item) -> bool:
 def submit(cluster: Cluster, chosen: Chosen, folder: Path) -> None:
     """Indexes the folder through the Ray Jobs API, with the job's own log on this terminal."""
     entry = [sys.executable, "-m", "jobs.index", str(folder), *chosen.options]
-    command = ["ray", "--logging-level=warning", "job", "submit", "--address", cluster.dashboard]
-    command += ["--working-dir", ".", "--", *entry]
+    ray_job = ["ray", "--logging-level=warning", "job", "submit", "--address", cluster.dashboard]
+    command = [*ray_job, "--working-dir", ".", "--log-style=pretty", "--", *entry]
     console.print(Text("$ " + shlex.join(command), style="dim"))
     command[0] = tool("ray")
-    if subprocess.run(command, env=cluster.environment, stdin=subprocess.DEVNULL, check=False).returncode:
+    environment = {**cluster.environment, **NO_ADVICE}
+    if subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, check=False).returncode:
         raise MragError("The indexing job failed: its log above says why.")
 
 
@@ -124,9 +140,8 @@ def main(
 ) -> None:
     """Index a folder and answer questions about it, on a Ray of its own on this machine."""
     signal.signal(signal.SIGTERM, end_by_signal)
-    name = docs.resolve().name if docs else SAMPLE
-    place = (f"collection.root={root.resolve()}", f"collection.name={name}", f"serve.port={free_port(8000)}")
-    chosen = Chosen(config, (*place, *(overrides or ())))
+    name = collection_name(docs.resolve()) if docs else SAMPLE
+    chosen = Chosen(config, (*place(root, name, free_port(8000)), *(overrides or ())))
     try:
         with as_file(files("mrag") / "data" / "sample" / "documents") as sample:
             code = run(chosen, docs.resolve() if docs else sample, 0 if docs else questions, keep)
