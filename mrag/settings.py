@@ -172,6 +172,7 @@ class OpenAISettings(Strict):
     max_retries: int = Field(5, ge=0)
     tokenizer: str | None = None
     structured_output: bool = True
+    token_limit: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
 
 
 class ScriptedSettings(Strict):

@@ -96,7 +96,7 @@ class OpenAIModel(ModelSkeleton):
 
     async def _choose(self, request: Request, labels: Sequence[str]) -> Mapping[str, float]:
         reply = await self._create(
-            request, max_tokens=1, temperature=0.0, logprobs=True, top_logprobs=TOP_LOGPROBS
+            request, **self._limit(1), temperature=0.0, logprobs=True, top_logprobs=TOP_LOGPROBS
         )
         logprobs = self._first_choice(reply).logprobs
         if not logprobs or not logprobs.content or not logprobs.content[0].top_logprobs:
@@ -115,12 +115,16 @@ class OpenAIModel(ModelSkeleton):
             )
 
     def _limits(self, request: Request) -> dict[str, Any]:
-        limits: dict[str, Any] = {"max_tokens": request.max_tokens, "temperature": request.temperature}
+        limits = {**self._limit(request.max_tokens), "temperature": request.temperature}
         if request.temperature > 0:
             limits["seed"] = request.seed
         if request.schema is not None and self.settings.structured_output:
             limits["response_format"] = response_format(request.purpose, request.schema)
         return limits
+
+    def _limit(self, tokens: int) -> dict[str, Any]:
+        """The most tokens of a reply, under the name that the endpoint knows."""
+        return {self.settings.token_limit: tokens}
 
     def _check_finish(self, request: Request, finish: str | None) -> None:
         """A stream that breaks off has no reason for its end: the client itself passes over that."""

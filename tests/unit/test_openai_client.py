@@ -74,6 +74,15 @@ async def test_a_reply_with_its_usage_and_the_request_as_sent() -> None:
     assert endpoint.keys == [f"Bearer {KEY}"]
 
 
+async def test_the_limit_goes_by_the_name_that_the_endpoint_knows() -> None:
+    reply = Reply("A", logprobs={"A": -0.1})
+    async with opened(always(reply), token_limit="max_completion_tokens") as (model, endpoint):
+        await model.complete(ask())
+        await model.choose(ask(), ["A", "B"])
+    assert [body["max_completion_tokens"] for body in endpoint.asked] == [20, 1]
+    assert not any("max_tokens" in body for body in endpoint.asked)
+
+
 async def test_a_schema_is_sent_and_is_strict_where_it_is_closed() -> None:
     open_schema = {"type": "object", "properties": {"city": {"type": "string"}}}
     async with opened(always(Reply("{}"))) as (model, endpoint):
