@@ -130,7 +130,7 @@ class Usage:
 
 @dataclass(frozen=True)
 class Built:
-    """What a builder makes of one document. `rejected` counts reply parts that failed validation.
+    """What a builder makes of one document. `rejected` counts reply parts that failed validation, by reason.
 
     `usage` is what this run asked of the model, `reused` what earlier runs had paid for replies that the
     ledger had kept.
@@ -141,7 +141,7 @@ class Built:
     records: tuple[Record, ...]
     coverage: Coverage
     usage: Usage = Usage()
-    rejected: int = 0
+    rejected: Mapping[str, int] = field(default_factory=dict)
     reused: Usage = Usage()
 
 
@@ -170,7 +170,7 @@ class Outcome:
     records: int = 0
     coverage: Coverage = Coverage(0, 0, 0)
     usage: Usage = Usage()
-    rejected: int = 0
+    rejected: Mapping[str, int] = field(default_factory=dict)
     reused: Usage = Usage()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -19,6 +20,8 @@ from mrag.models.prompt import prompt_identity
 from mrag.models.tokens import Tokenizer
 from mrag.schema import Document, SourceUnit
 from mrag.settings import ExtractionSettings
+
+_NO_RECORD = "the reply holds no record"
 
 
 class Markers(Builder):
@@ -56,7 +59,7 @@ class Markers(Builder):
             raise SettingsError("The builder markers needs a language model; set language_model.")
         extraction = _Extraction(document, units, asker, self._settings)
         await extraction.run()
-        return Drafted(merged(extraction.drafts), extraction.rejected)
+        return Drafted(merged(extraction.drafts), dict(extraction.rejected))
 
 
 class _Extraction:
@@ -76,7 +79,7 @@ class _Extraction:
         self._prompt = MarkerPrompt(asker.model, settings.max_pointers, settings.tokens_per_marker)
         self._unanswered: dict[int, ModelError] = {}
         self.drafts: list[Draft] = []
-        self.rejected = 0
+        self.rejected = Counter[str]()
 
     def estimates(self) -> Iterator[Estimate]:
         """The first round."""
@@ -136,6 +139,6 @@ class _Extraction:
 
     def _take(self, window: Window, parsed: Parsed) -> None:
         self.drafts += parsed.drafts
-        self.rejected += len(parsed.rejected)
+        self.rejected.update(parsed.rejected or ([] if parsed.drafts else [_NO_RECORD]))
         for number in window.numbers:
             self._unanswered.pop(number, None)

@@ -6,7 +6,7 @@ import hashlib
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
 
 from mrag.documents.units import split_units
@@ -20,10 +20,10 @@ from mrag.schema import Built, Coverage, Document, SourceUnit, Usage
 
 @dataclass(frozen=True)
 class Drafted:
-    """What a sibling makes of one document; `rejected` counts reply parts that failed validation."""
+    """What a sibling makes of one document; `rejected` counts reply parts that failed validation, by reason."""
 
     drafts: tuple[Draft, ...]
-    rejected: int = 0
+    rejected: Mapping[str, int] = field(default_factory=dict)
 
 
 class Estimate(NamedTuple):

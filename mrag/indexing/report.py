@@ -16,14 +16,14 @@ _NAMED = (Status.FAILED, Status.DUPLICATE, Status.UNSUPPORTED, Status.EMPTY, Sta
 class Report:
     """Counts over all inputs, and by name those that were not indexed. `removed` stands beside them.
 
-    `counts` has every status; they add up to the inputs.
+    `counts` has every status; they add up to the inputs. `rejected` counts reply parts by reason.
     """
 
     counts: Mapping[Status, int]
     named: tuple[Outcome, ...]
     removed: int
     records: int
-    rejected: int
+    rejected: Mapping[str, int]
     coverage: Coverage
     usage: Usage
     reused: Usage
@@ -61,7 +61,7 @@ class Report:
         asked, reused = self.usage, self.reused
         rows = [
             ("source units", str(self.coverage.units)),
-            ("records", f"{self.records} ({self.rejected} rejected)"),
+            ("records", f"{self.records} ({sum(self.rejected.values())} rejected)"),
             (
                 "coverage",
                 f"{self.coverage.before_repair:.1%} before repair, {self.coverage.after_repair:.1%} after",
@@ -81,7 +81,7 @@ class Report:
             "removed": self.removed,
             "units": self.coverage.units,
             "records": self.records,
-            "rejected": self.rejected,
+            "rejected": dict(self.rejected),
             "coverage_before_repair": self.coverage.before_repair,
             "coverage_after_repair": self.coverage.after_repair,
             "fallback_share": self.fallback_share,
@@ -103,14 +103,15 @@ def report(outcomes: Iterable[Outcome], seconds: float, generation: int, removed
     """Sums the outcomes, taken one by one: only those with a name to report are kept."""
     counts: Counter[Status] = Counter()
     named: list[Outcome] = []
-    records = rejected = units = extracted = fallback = 0
+    rejected: Counter[str] = Counter()
+    records = units = extracted = fallback = 0
     usage, reused = Usage(), Usage()
     for outcome in outcomes:
         counts[outcome.status] += 1
         if outcome.status in _NAMED:
             named.append(outcome)
         records += outcome.records
-        rejected += outcome.rejected
+        rejected.update(outcome.rejected)
         units += outcome.coverage.units
         extracted += outcome.coverage.extracted
         fallback += outcome.coverage.fallback
@@ -121,7 +122,7 @@ def report(outcomes: Iterable[Outcome], seconds: float, generation: int, removed
         named=tuple(sorted(named, key=lambda outcome: (_NAMED.index(outcome.status), outcome.id))),
         removed=removed,
         records=records,
-        rejected=rejected,
+        rejected=dict(rejected.most_common()),
         coverage=Coverage(units, extracted, fallback),
         usage=usage,
         reused=reused,

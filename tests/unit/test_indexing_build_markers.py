@@ -53,7 +53,7 @@ async def test_a_whole_reply_is_asked_for_once() -> None:
     assert asked_for(asked) == [[1, 2], [3, 4], [5]]
     assert [record.pointers for record in built.records] == [(1,), (2,), (3,), (4,), (5,)]
     assert kinds(built) == [MARKER] * 5
-    assert (built.coverage.extracted, built.coverage.fallback, built.rejected) == (5, 0, 0)
+    assert (built.coverage.extracted, built.coverage.fallback, built.rejected) == (5, 0, {})
     assert built.coverage.before_repair == 1.0
 
 
@@ -63,7 +63,8 @@ async def test_usage_and_rejections_are_summed_over_all_calls() -> None:
 
     model = ScriptedModel(half)
     built, asked = await build(numbered(4), model, window_units=2, retries=1)
-    assert built.rejected == len(asked) == 4
+    assert built.rejected == {"it points to a unit that was not shown": len(asked)}
+    assert len(asked) == 4
     prompts = sum(model.count_prompt_tokens(request.messages) for request in asked)
     replies = sum(model.count_tokens(half(request)) for request in asked)
     assert built.usage == Usage(4, prompts, replies)

@@ -8,13 +8,14 @@ from mrag.indexing.report import report
 from mrag.schema import Coverage, Outcome, Status, Usage
 
 OUTCOMES = [
-    Outcome("a", Status.INDEXED, records=5, coverage=Coverage(4, 3, 1), usage=Usage(2, 10, 5), rejected=1),
+    Outcome("a", Status.INDEXED, "", 5, Coverage(4, 3, 1), Usage(2, 10, 5), {"no key": 1}),
     Outcome(
         "b",
         Status.INDEXED,
         records=4,
         coverage=Coverage(4, 4, 0),
         usage=Usage(1, 6, 4),
+        rejected={"no key": 1, "no unit": 3},
         reused=Usage(1, 4, 3),
     ),
     Outcome("c", Status.UNCHANGED),
@@ -36,7 +37,7 @@ def test_the_counts_add_up_to_the_inputs() -> None:
         "removed": 2,
         "units": 8,
         "records": 9,
-        "rejected": 1,
+        "rejected": {"no unit": 3, "no key": 2},
         "coverage_before_repair": 7 / 8,
         "coverage_after_repair": 1.0,
         "fallback_share": 1 / 8,
@@ -62,6 +63,7 @@ def test_the_table_names_what_was_not_indexed() -> None:
     assert ("duplicate", "e: It has the same text as a.") in rows
     assert ("empty", "d") in rows
     assert ("removed", "2") in rows
+    assert ("records", "9 (5 rejected)") in rows
     assert ("coverage", "87.5% before repair, 100.0% after") in rows
     assert ("from the ledger", "1 calls, 7 tokens not asked again") in rows
 
