@@ -130,7 +130,7 @@ class Usage:
 
 @dataclass(frozen=True)
 class Built:
-    """What a builder makes of one document. `rejected` counts reply parts that failed validation, by reason.
+    """What a builder makes of one document. `rejected` counts failed parts of replies, by reason.
 
     `usage` is what this run asked of the model, `reused` what earlier runs had paid for replies that the
     ledger had kept.

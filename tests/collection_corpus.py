@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +20,7 @@ from mrag.collection import (
     write_shard,
 )
 from mrag.collection.ids import stable_hash
-from mrag.schema import Built, Coverage, Document, Query, Record, SourceUnit, Vectors
+from mrag.schema import Built, Coverage, Document, Query, Record, RecordKind, SourceUnit, Usage, Vectors
 from mrag.settings import DenseSettings, SparseSettings
 
 DIMENSION = 16
@@ -67,6 +68,24 @@ def make_entry(document_id: str, keys: Sequence[Sequence[str]], text: str | None
     built = Built(document, tuple(units), records, Coverage(len(units), len(units), 0))
     texts = [key for record in keys for key in record]
     return ShardEntry(built, tuple(tuple(record) for record in keys), vectors_of(texts))
+
+
+def built_entry(
+    document_id: str,
+    texts: Sequence[str],
+    records: Sequence[tuple[RecordKind, tuple[int, ...], Sequence[str], str]],
+    usage: Usage | None = None,
+    rejected: Mapping[str, int] | None = None,
+) -> ShardEntry:
+    """A document of these units, with records of a kind, pointers, keys and a value."""
+    plain = make_entry(document_id, [[text] for text in texts]).built
+    made = tuple(
+        Record(f"{document_id}#{number}", document_id, tuple(keys), value, pointers, kind)
+        for number, (kind, pointers, keys, value) in enumerate(records)
+    )
+    built = replace(plain, records=made, usage=usage or Usage(), rejected=rejected or {})
+    keys = tuple(record.keys for record in made)
+    return ShardEntry(built, keys, vectors_of([key for record in keys for key in record]))
 
 
 def write_segment(root: Path, name: str, entries: Iterable[ShardEntry], shards: int = 1) -> SegmentInfo:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from mrag.collection.collection import Collection, Statistics
+from mrag.collection.collection import Collection
 from mrag.collection.generations import check_stamp, duplicates, known_documents, publish
+from mrag.collection.histogram import Histogram
+from mrag.collection.index_analysis import IndexAnalysis
 from mrag.collection.manifest import (
     SCHEMA_VERSION,
     Counts,
@@ -24,12 +26,13 @@ __all__ = [
     "Collection",
     "Counts",
     "FileInfo",
+    "Histogram",
+    "IndexAnalysis",
     "Manifest",
     "SegmentInfo",
     "ShardEntry",
     "ShardInfo",
     "Stamp",
-    "Statistics",
     "check_stamp",
     "content_hash",
     "duplicates",

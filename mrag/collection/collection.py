@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Literal
@@ -12,29 +10,18 @@ from typing import Literal
 import numpy as np
 
 from mrag.collection.dense import DenseIndex
-from mrag.collection.manifest import NAME, Counts, Manifest, read_manifest
+from mrag.collection.index_analysis import IndexAnalysis, analyse
+from mrag.collection.manifest import NAME, Manifest, read_manifest
 from mrag.collection.merging import Search, fill, merge
 from mrag.collection.shard import KeySpace, Shard
 from mrag.collection.sparse import SparseIndex, SparseStatistics
 from mrag.collection.storage import verify as verify_files
 from mrag.errors import CollectionError, InputError, NotFoundError
-from mrag.schema import Document, Hit, Leg, Query, Record, RecordKind, SourceUnit, Stored
+from mrag.schema import Document, Hit, Leg, Query, Record, SourceUnit, Stored
 from mrag.settings import DenseSettings, SparseSettings
 
 Verify = Literal["fast", "full"]
 FULL_UP_TO_BYTES = 64 << 20
-
-
-@dataclass(frozen=True)
-class Statistics:
-    """What is live: counts, records by kind, and records by how their pointers lie.
-
-    `pointers` has the keys `single`, `consecutive` and `scattered` (M-RAG's marker granularity).
-    """
-
-    counts: Counts
-    kinds: Mapping[RecordKind, int]
-    pointers: Mapping[str, int]
 
 
 class Collection:
@@ -173,15 +160,9 @@ class Collection:
         """The collection's name below its root."""
         return self.manifest.name
 
-    @property
-    def statistics(self) -> Statistics:
-        """Counted over the stored records: for people who inspect, not for queries."""
-        kinds: Counter[RecordKind] = Counter()
-        pointers = Counter(single=0, consecutive=0, scattered=0)
-        for shard in self._shards:
-            kinds.update(shard.payload.kinds(shard.live_records))
-            pointers.update(shard.payload.pointers(shard.live_records))
-        return Statistics(self.manifest.counts, dict(kinds), dict(pointers))
+    def analysis(self, count_tokens: Callable[[str], int]) -> IndexAnalysis:
+        """What the index looks like (M-RAG IV-C): reads all of it, for people who inspect."""
+        return analyse(self.manifest.counts, self._shards, count_tokens)
 
     def close(self) -> None:
         """Gives files and memory back; the collection can't be used afterwards."""

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from numpy.typing import NDArray
 from mrag.collection.ids import IdIndex, Rows, stable_hash
 from mrag.collection.manifest import Counts
 from mrag.collection.storage import damaged
-from mrag.schema import Built, Document, DocumentInfo, Heading, Record, RecordKind, SourceUnit
+from mrag.schema import Built, Document, DocumentInfo, Heading, Record, RecordKind, SourceUnit, Usage
 
 BATCH_CHARACTERS = 1 << 24
 SURROGATES = re.compile("[\ud800-\udfff]")
@@ -29,6 +30,7 @@ HEADING = pa.struct(
     [("start", pa.int64()), ("end", pa.int64()), ("level", pa.int32()), ("text", pa.string())]
 )
 COUNTED = ("units", "records", "keys", "worded_keys", "words")
+USED = ("calls", "prompt_tokens", "completion_tokens")
 SCHEMAS = {
     "documents": pa.schema(
         [
@@ -39,7 +41,8 @@ SCHEMAS = {
             ("metadata", pa.string()),
             ("text", pa.large_string()),
             ("headings", pa.list_(HEADING)),
-            *((name, pa.int64()) for name in COUNTED),
+            *((name, pa.int64()) for name in (*COUNTED, *USED)),
+            ("rejected", pa.map_(pa.string(), pa.int64())),
         ]
     ),
     "units": pa.schema(
@@ -97,7 +100,7 @@ class PayloadWriter:
 
     def add(self, built: Built, content_hash: str, counts: Counts) -> None:
         """One document with all that was built of it; `counts` are its own."""
-        document = _document_row(built.document, content_hash, counts)
+        document = _document_row(built, content_hash, counts)
         self._rows["documents"].append(document)
         self._rows["units"] += _unit_rows(built.units, document["text"])
         self._rows["records"] += map(_record_row, built.records)
@@ -120,7 +123,8 @@ class PayloadWriter:
         self._characters = 0
 
 
-def _document_row(document: Document, content_hash: str, counts: Counts) -> dict[str, Any]:
+def _document_row(built: Built, content_hash: str, counts: Counts) -> dict[str, Any]:
+    document = built.document
     return {
         "id": document.id,
         "id_hash": stable_hash(document.id),
@@ -130,6 +134,8 @@ def _document_row(document: Document, content_hash: str, counts: Counts) -> dict
         "text": storable(document.text),
         "headings": [{**vars(heading), "text": storable(heading.text)} for heading in document.headings],
         **{name: getattr(counts, name) for name in COUNTED},
+        **{name: getattr(built.usage + built.reused, name) for name in USED},
+        "rejected": list(built.rejected.items()),
     }
 
 
@@ -179,6 +185,18 @@ class DocumentTable:
         """How much the documents of these rows have together."""
         sums = {name: int(_numbers(self.table, name)[rows].sum()) for name in COUNTED}
         return Counts(documents=len(rows), **sums)
+
+    def used(self, live: NDArray[np.bool_]) -> Usage:
+        """What the live documents cost of a language model, in the run that wrote them or before it."""
+        return Usage(*(int(_numbers(self.table, name)[live].sum()) for name in USED))
+
+    def rejected(self, live: NDArray[np.bool_]) -> Counter[str]:
+        """How many parts of replies were rejected for the live documents, by reason."""
+        found: Counter[str] = Counter()
+        for chunk in self.table.column("rejected").filter(pa.array(live)).chunks:
+            for reason, count in zip(chunk.keys.to_pylist(), chunk.items.to_pylist(), strict=True):
+                found[reason] += count
+        return found
 
     def starts(self, name: str) -> Rows:
         """The first row of each document among units, records or keys, and the end: (n + 1,)."""
@@ -265,23 +283,20 @@ class Payload:
             section=tuple(values["section"]),
         )
 
-    def kinds(self, live: NDArray[np.bool_]) -> dict[RecordKind, int]:
-        """Number of live records of each kind; reads the whole column."""
-        counted = pc.value_counts(self._records.column("kind").filter(pa.array(live))).to_pylist()
-        return {RecordKind(entry["values"]): entry["counts"] for entry in counted}
+    def record_batches(self) -> Iterator[tuple[int, Any]]:
+        """The records as Arrow batches of some megabytes, each with the row of its first record."""
+        first = 0
+        for batch in self._records.to_batches():
+            yield first, batch
+            first += batch.num_rows
 
-    def pointers(self, live: NDArray[np.bool_]) -> Mapping[str, int]:
-        """Number of live records that point to one unit, to neighbours, to others; reads the whole column."""
-        column = self._records.column("pointers").filter(pa.array(live))
-        lengths = _list_lengths(column)
-        lists = column.filter(pa.array(lengths > 1))
-        span = _list_element(lists, -1) - _list_element(lists, 0)
-        consecutive = int((span + 1 == _list_lengths(lists)).sum())
-        return {
-            "single": int((lengths == 1).sum()),
-            "consecutive": consecutive,
-            "scattered": len(lists) - consecutive,
-        }
+    def unit_texts(self, row: int) -> Iterator[str]:
+        """The texts of all source units of the document in `row`, in order, and nothing else of them."""
+        first, end = (int(bound) for bound in self.first_unit[row : row + 2])
+        units = self._units.slice(first, end - first)
+        text = self.documents.table.column("text")[row].as_buffer()
+        for start, stop in zip(_numbers(units, "start_byte"), _numbers(units, "end_byte"), strict=True):
+            yield text.slice(start, stop - start).to_pybytes().decode()
 
 
 def _mapped(path: Path, schema: pa.Schema) -> pa.Table:
@@ -307,11 +322,6 @@ def _numbers(table: pa.Table, name: str) -> NDArray[Any]:
 def _list_lengths(column: pa.ChunkedArray) -> Rows:
     lengths: Rows = pc.list_value_length(column).to_numpy().astype(np.int64)
     return lengths
-
-
-def _list_element(column: pa.ChunkedArray, place: int) -> Rows:
-    values: Rows = np.array([row[place] for row in column.to_pylist()], np.int64)
-    return values
 
 
 def starts(lengths: Sequence[int] | NDArray[Any]) -> Rows:

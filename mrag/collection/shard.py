@@ -25,8 +25,10 @@ class Shard:
         self.payload = Payload(folder)
         rows = self.payload.documents.index.find(dead)
         self._dead = {int(row) for row in rows[rows >= 0]}
+        self.live_documents = np.ones(info.counts.documents, np.bool_)
         self.live_records = np.ones(info.counts.records, np.bool_)
         for row in self._dead:
+            self.live_documents[row] = False
             self.live_records[slice(*self.payload.first_record[row : row + 2])] = False
 
     @property

@@ -20,7 +20,7 @@ from mrag.schema import Built, Coverage, Document, SourceUnit, Usage
 
 @dataclass(frozen=True)
 class Drafted:
-    """What a sibling makes of one document; `rejected` counts reply parts that failed validation, by reason."""
+    """What a sibling makes of one document; `rejected`: failed reply parts, by reason."""
 
     drafts: tuple[Draft, ...]
     rejected: Mapping[str, int] = field(default_factory=dict)

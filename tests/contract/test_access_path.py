@@ -142,7 +142,7 @@ def test_a_search_is_exact_over_shards_segments_and_replaced_documents(tmp_path:
     collection = Collection.open(tmp_path, "c")
     assert_all_exact(collection, [entry for name, entry in live.items() if name not in removed])
     assert collection.manifest.counts.documents == 37
-    assert collection.statistics.kinds == {RecordKind.MARKER: collection.manifest.counts.records}
+    assert collection.analysis(len).kinds == {RecordKind.MARKER: collection.manifest.counts.records}
 
 
 def test_a_gpu_that_ignores_selectors_and_gives_few_hits_changes_nothing(

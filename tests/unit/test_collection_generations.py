@@ -87,7 +87,7 @@ def test_an_empty_collection_is_one(tmp_path: Path) -> None:
     assert publish(tmp_path, "c", STAMP, None).generation == 1
     collection = Collection.open(tmp_path, "c")
     assert collection.search(ask("river")) == {"dense": (), "sparse": ()}
-    assert collection.statistics.counts.documents == 0
+    assert collection.manifest.counts.documents == 0
 
 
 def test_duplicates_are_remembered_until_something_changes(tmp_path: Path) -> None:

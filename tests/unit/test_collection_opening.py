@@ -154,11 +154,10 @@ def test_what_is_dead_or_unknown_can_not_be_fetched(root: Path) -> None:
         assert caught.value.field == "document"
 
 
-def test_statistics_are_of_the_living(root: Path) -> None:
-    statistics = Collection.open(root, "c", legs=()).statistics
-    assert (statistics.counts.documents, statistics.counts.records, statistics.counts.keys) == (7, 12, 17)
-    assert statistics.kinds == {RecordKind.MARKER: 12}
-    assert statistics.pointers == {"single": 12, "consecutive": 0, "scattered": 0}
+def test_an_analysis_is_of_the_living(root: Path) -> None:
+    analysis = Collection.open(root, "c", legs=()).analysis(len)
+    assert (analysis.counts.documents, analysis.counts.records, analysis.counts.keys) == (7, 12, 17)
+    assert (analysis.kinds, analysis.pointers.single) == ({RecordKind.MARKER: 12}, 12)
 
 
 def test_a_query_that_can_not_be_answered_is_refused_by_its_field(root: Path) -> None:

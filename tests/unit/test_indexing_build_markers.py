@@ -158,6 +158,7 @@ async def test_garbage_leaves_every_unit_reachable_by_its_own_text(garbage: str)
         ((unit.text,), unit.text, (unit.number,)) for unit in built.units
     ]
     assert kinds(built) == [FALLBACK] * 5
+    assert sum(built.rejected.values()) >= len(asked)
     assert (built.coverage.extracted, built.coverage.fallback) == (0, 5)
     assert built.coverage.after_repair == 1.0
     assert asked_for(asked) == [[1, 2], [3, 4], [5]] * 2
