@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.progress import (
     BarColumn,
@@ -25,11 +26,12 @@ from rich.table import Table
 from rich.text import Text
 
 from mrag import __version__
-from mrag.errors import MragError
+from mrag.errors import InputError, MragError
 from mrag.schema import Answer
 from mrag.settings import Settings, VllmSettings, load_settings, method_names, method_tree
 
 if TYPE_CHECKING:
+    from mrag.evaluation.sections import Section
     from mrag.indexing.plan import Plan
 
 app = typer.Typer(
@@ -48,6 +50,8 @@ Overrides = Annotated[
 ]
 CAP_HELP = "Tokens that this run may ask of the language model; what is left is pending, for the next run."
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
+ToJson = Annotated[Path | None, typer.Option("--json", help="Write JSON for programs; - is standard output.")]
+STDOUT = Path("-")
 
 
 def main() -> None:
@@ -186,29 +190,50 @@ def show_answer(answer: Answer) -> None:
 
 
 @app.command()
-def inspect(config: Config = None, overrides: Overrides = None, as_json: AsJson = False) -> None:
-    """What a collection holds: counts, records by kind, pointers, settings it was built with."""
-    from mrag.collection import Collection
+def inspect(
+    config: Config = None,
+    overrides: Overrides = None,
+    to_json: ToJson = None,
+    to_html: Annotated[Path | None, typer.Option("--html", help="Write one page with the plots.")] = None,
+) -> None:
+    """What a collection's index looks like: coverage, pointers, lengths, cost (M-RAG IV-C)."""
+    from mrag.evaluation.index_report import inspected
+    from mrag.evaluation.page import page
 
-    settings = load_settings(config, tuple(overrides or ()))
-    collection = Collection.open(settings.collection.root, settings.collection.name, legs=())
-    statistics = asdict(collection.statistics)
-    manifest = collection.manifest
-    report = {"collection": manifest.name, "generation": manifest.generation, **statistics}
-    report["built_with"] = dict(manifest.stamp.builder_settings)
-    if as_json:
-        print_json(report)
-    else:
-        console.print(listing(report))
+    report = inspected(load_settings(config, tuple(overrides or ())))
+    sections = report.sections()
+    put(to_html, lambda: page(f"Collection {report.manifest.name}", sections))
+    show(sections, report.as_dict(), to_json)
 
 
-def listing(report: dict[str, Any]) -> Table:
-    """Names, and values with one level of names below them."""
-    return two_columns(
-        (f"{name} {below}".strip(), str(item))
-        for name, value in report.items()
-        for below, item in (value.items() if isinstance(value, dict) else [("", value)])
-    )
+def show(sections: Iterable[Section], tree: Any, to_json: Path | None) -> None:
+    """Tables for a person, and JSON for a program; on standard output only one of the two."""
+    put(to_json, lambda: as_text(tree))
+    for section in () if to_json == STDOUT else sections:
+        console.print(Text(f"\n{section.title}", style="bold"))
+        console.print(Text(section.about, style="dim"), soft_wrap=False)
+        console.print(section_table(section), soft_wrap=False)
+
+
+def section_table(section: Section) -> Table:
+    """The rows of a section; columns of numbers end at one line."""
+    table = Table(box=SIMPLE_HEAD, show_header=any(section.head))
+    for name, is_number in zip(section.head, section.numeric, strict=True):
+        table.add_column(name, justify="right" if is_number else "left")
+    for row in section.rows:
+        table.add_row(*row)
+    return table
+
+
+def put(file: Path | None, text: Callable[[], str]) -> None:
+    """Writes the text where it was asked for. Raises InputError (field `file`)."""
+    if file == STDOUT:
+        typer.echo(text())
+    elif file is not None:
+        try:
+            file.write_text(text() + "\n", "utf-8")
+        except OSError as error:
+            raise InputError("file", f"Can't write {file}: {error.strerror}.") from None
 
 
 def two_columns(rows: Iterable[tuple[str, str]], title: str | None = None) -> Table:
@@ -278,4 +303,9 @@ def version() -> None:
 
 def print_json(value: Any) -> None:
     """One JSON document on standard output."""
-    typer.echo(json.dumps(value, ensure_ascii=False, indent=2, default=str))
+    typer.echo(as_text(value))
+
+
+def as_text(value: Any) -> str:
+    """JSON for people to read, too."""
+    return json.dumps(value, ensure_ascii=False, indent=2, default=str)
