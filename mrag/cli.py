@@ -17,6 +17,7 @@ from rich.console import Console
 from rich.progress import (
     BarColumn,
     DownloadColumn,
+    MofNCompleteColumn,
     Progress,
     TextColumn,
     TimeElapsedColumn,
@@ -41,6 +42,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 console = Console(highlight=False, soft_wrap=True, markup=False, emoji=False)
+aside = Console(highlight=False, soft_wrap=True, markup=False, emoji=False, stderr=True)
 
 Config = Annotated[
     Path | None, typer.Option("--config", "-c", help="Settings file (default: one machine, no GPU).")
@@ -66,7 +68,7 @@ def one_sentence() -> Iterator[None]:
     try:
         yield
     except MragError as error:
-        Console(stderr=True, soft_wrap=True).print(Text(f"error: {error}", style="red"))
+        aside.print(Text(f"error: {error}", style="red"))
         sys.exit(2)
     except KeyboardInterrupt:
         sys.exit(130)
@@ -204,6 +206,37 @@ def inspect(
     sections = report.sections()
     put(to_html, lambda: page(f"Collection {report.manifest.name}", sections))
     show(sections, report.as_dict(), to_json)
+
+
+@app.command("eval")
+def evaluation(
+    questions: Annotated[Path, typer.Argument(help="JSONL of questions with their answers and gold.")],
+    config: Config = None,
+    overrides: Overrides = None,
+    cutoffs: Annotated[
+        list[int] | None, typer.Option("--k", min=1, help="Recall over the first k; repeatable.")
+    ] = None,
+    retrieval_only: Annotated[
+        bool, typer.Option("--retrieval-only", help="Measure recall alone, without a language model.")
+    ] = False,
+    limit: Annotated[int | None, typer.Option(min=1, help="Ask so many of them, drawn by the seed.")] = None,
+    seed: Annotated[int, typer.Option(help="Of the subset and of the intervals.")] = 0,
+    to_json: ToJson = None,
+) -> None:
+    """Measure a collection on questions with known answers: recall, EM, F1, calls and tokens."""
+    from mrag.evaluation.eval_report import EvalReport
+    from mrag.evaluation.evaluate import CUTOFFS, evaluate
+    from mrag.evaluation.questions import read_questions, subset
+
+    settings = load_settings(config, tuple(overrides or ()))
+    asked = subset(read_questions(questions), limit, seed)
+    fetch_model(settings.encoder.model, aside) if retrieval_only else fetch_models(settings, aside)
+    with Progress(TextColumn("questions"), BarColumn(), MofNCompleteColumn(), console=aside) as bar:
+        task = bar.add_task("", total=len(asked))
+        run = evaluate(settings, asked, cutoffs or CUTOFFS, retrieval_only, lambda: bar.advance(task))
+        report = EvalReport(settings, str(questions), asyncio.run(run), seed)
+    show(report.sections(), report.as_dict(), to_json)
+    raise typer.Exit(report.exit_code)
 
 
 def show(sections: Iterable[Section], tree: Any, to_json: Path | None) -> None:

@@ -1,14 +1,23 @@
-"""Answers compared with the accepted ones, as SQuAD and its successors compare them."""
+"""Measures of one question, and what they say of all that could have been asked."""
 
 from __future__ import annotations
 
 import re
 import string
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
+_RESAMPLES = 10_000
+_DRAWN_AT_ONCE = 1 << 20
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
+
+
+# --------------------------------------------------------------------------- answers, as SQuAD compares them
 
 
 def normalised(text: str) -> str:
@@ -42,3 +51,36 @@ def contains_answer(text: str, answers: Iterable[str]) -> bool:
     """Whether an answer stands in the text as whole words, both normalised: right, if perhaps wordy."""
     padded = f" {normalised(text)} "
     return any(f" {wanted} " in padded for wanted in map(normalised, answers) if wanted)
+
+
+# --------------------------------------------------------------------------- many questions
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A mean over `count` questions, and the bounds between which it lies with a probability of 95 %."""
+
+    mean: float
+    low: float
+    high: float
+    count: int
+
+
+def interval(values: Sequence[float], seed: int = 0) -> Interval:
+    """The mean and its percentile bootstrap interval (Efron 1979), the same one for the same seed.
+
+    Raises ValueError for no values.
+    """
+    if not values:
+        raise ValueError("an interval needs at least one value")
+    sample = np.asarray(values, np.float64)
+    means = _resampled_means(sample, np.random.default_rng(seed))
+    low, high = np.quantile(means, [0.025, 0.975])
+    return Interval(float(sample.mean()), float(low), float(high), len(sample))
+
+
+def _resampled_means(sample: NDArray[np.float64], random: np.random.Generator) -> NDArray[np.float64]:
+    at_once = max(1, _DRAWN_AT_ONCE // len(sample))
+    sizes = [min(at_once, _RESAMPLES - done) for done in range(0, _RESAMPLES, at_once)]
+    drawn = (random.integers(len(sample), size=(size, len(sample))) for size in sizes)
+    return np.concatenate([sample[rows].mean(axis=1) for rows in drawn])

@@ -1,8 +1,11 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from mrag.evaluation.metrics import contains_answer, exact_match, f1, normalised
+from mrag.evaluation import metrics
+from mrag.evaluation.metrics import contains_answer, exact_match, f1, interval, normalised
 
 
 def test_normalisation_drops_case_punctuation_and_articles() -> None:
@@ -28,3 +31,45 @@ def test_contained_answers_are_whole_words() -> None:
     assert contains_answer("They pay 46 euros a day.", ["46 euros", "46"])
     assert not contains_answer("They pay 460 euros a day.", ["46 euros", "46"])
     assert not contains_answer("anything", ["", "the"])
+
+
+# --------------------------------------------------------------------------- properties and intervals
+
+WORDS = st.lists(st.sampled_from(["ada", "the", "1843", "engine", "Ada,"]), max_size=5).map(" ".join)
+
+
+@given(WORDS, st.lists(WORDS, min_size=1, max_size=3))
+def test_f1_and_exact_match_agree_where_they_must(text: str, answers: list[str]) -> None:
+    value = f1(text, answers)
+    assert 0.0 <= value <= 1.0
+    assert not exact_match(text, answers) or value == 1.0
+    assert value == pytest.approx(max(f1(text, [answer]) for answer in answers))
+    assert f1(text, [answers[0]]) == pytest.approx(f1(answers[0], [text]))
+
+
+def test_an_interval_is_what_the_normal_law_says_of_many() -> None:
+    found = interval([0.0] * 300 + [1.0] * 100)
+    half = 1.96 * (0.25 * 0.75 / 400) ** 0.5
+    assert (found.mean, found.count) == (0.25, 400)
+    assert found.low == pytest.approx(0.25 - half, abs=0.006)
+    assert found.high == pytest.approx(0.25 + half, abs=0.006)
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=20), st.integers(0, 3))
+def test_an_interval_holds_the_mean_and_is_the_same_for_a_seed(values: list[float], seed: int) -> None:
+    found = interval(values, seed)
+    assert found == interval(values, seed)
+    assert min(values) - 1e-9 <= found.low <= found.mean + 1e-9
+    assert found.mean - 1e-9 <= found.high <= max(values) + 1e-9
+
+
+def test_many_questions_are_drawn_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    values = [0.0, 1.0, 1.0]
+    whole = interval(values)
+    monkeypatch.setattr(metrics, "_DRAWN_AT_ONCE", 7)
+    assert interval(values) == whole
+
+
+def test_nothing_has_no_interval() -> None:
+    with pytest.raises(ValueError, match="at least one"):
+        interval([])

@@ -1,0 +1,105 @@
+"""An evaluation as sections for people and as JSON for programs, which can compare two runs by their rows."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from mrag.evaluation.evaluate import Evaluation, Row
+from mrag.evaluation.metrics import Interval, interval
+from mrag.evaluation.sections import Section, excerpt, number, percent
+from mrag.settings import Settings
+
+NAMED = 10
+
+
+@dataclass(frozen=True)
+class EvalReport:
+    """What was asked (`questions` names the file), under which settings, and what came of it."""
+
+    settings: Settings
+    questions: str
+    evaluation: Evaluation
+    seed: int
+
+    @property
+    def rows(self) -> tuple[Row, ...]:
+        """One for each question."""
+        return self.evaluation.rows
+
+    @property
+    def exit_code(self) -> int:
+        """1 where a question failed, else 0."""
+        return 1 if any(row.error for row in self.rows) else 0
+
+    def measures(self) -> Mapping[str, Interval]:
+        """By name the mean over the questions that have the measure, and its interval."""
+        values: dict[str, list[float]] = {}
+        for row in self.rows:
+            for name, value in _measures(row):
+                values.setdefault(name, []).append(value)
+        return {name: interval(found, self.seed) for name, found in values.items()}
+
+    def sections(self) -> Iterator[Section]:
+        """The measures, and by name what stood in their way."""
+        rows = tuple((name, *_cells(name, found)) for name, found in self.measures().items())
+        yield Section("Evaluation", self._about(), ("measure", "mean", "from", "to", "questions"), rows)
+        notes = Counter(excerpt(note) for row in self.rows for note in row.notes)
+        noted = tuple((note, number(many)) for note, many in notes.most_common())
+        yield from _named("Noted", "What the stages said of their answers.", ("note", "questions"), noted)
+        missing = tuple((row.id, excerpt(name)) for row in self.rows for name in row.missing)
+        yield from _named(
+            "Not in the collection", "Gold that counts as not found.", ("question", "gold"), missing
+        )
+        errors = tuple((row.id, excerpt(row.error)) for row in self.rows if row.error)
+        yield from _named("Failed", "Questions that count as 0.", ("question", "error"), errors)
+
+    def _about(self) -> str:
+        method, place = self.settings.method, self.settings.collection
+        reader = f", {method.reader.name}" if any(row.answer is not None for row in self.rows) else ""
+        found = self.evaluation
+        return (
+            f"{len(self.rows)} questions of {self.questions} to collection {place.name}, generation "
+            f"{found.generation}, by {method.retrieval.name}{reader}, in {found.seconds:.0f} s. "
+            "Recall is over the first k candidates; intervals of 95 % by bootstrap over the questions."
+        )
+
+    def as_dict(self) -> dict[str, Any]:
+        """Settings, measures and every row as JSON values."""
+        return {
+            "questions": self.questions,
+            "seed": self.seed,
+            "seconds": self.evaluation.seconds,
+            "generation": self.evaluation.generation,
+            "settings": self.settings.model_dump(mode="json"),
+            "measures": {name: asdict(found) for name, found in self.measures().items()},
+            "rows": [asdict(row) for row in self.rows],
+        }
+
+
+def _measures(row: Row) -> Iterator[tuple[str, float]]:
+    for kind, by_cutoff in row.recall.items():
+        for k, value in by_cutoff.items():
+            yield f"recall@{k} of {kind}", value
+    if row.exact_match is not None and row.f1 is not None:
+        yield "exact match", row.exact_match
+        yield "F1", row.f1
+    if row.usage is not None:
+        yield "LLM calls", row.usage.calls
+        yield "LLM tokens in", row.usage.prompt_tokens
+        yield "LLM tokens out", row.usage.completion_tokens
+
+
+def _cells(name: str, found: Interval) -> tuple[str, ...]:
+    show = number if name.startswith("LLM") else percent
+    return (*(show(float(value)) for value in (found.mean, found.low, found.high)), number(found.count))
+
+
+def _named(
+    title: str, about: str, head: tuple[str, ...], rows: tuple[tuple[str, ...], ...]
+) -> Iterator[Section]:
+    if rows:
+        more = f" The first {NAMED} of {len(rows)}." if len(rows) > NAMED else ""
+        yield Section(title, about + more, head, rows[:NAMED])
