@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from collections.abc import Iterator, Mapping
 from math import isfinite
 from pathlib import Path
@@ -14,6 +15,7 @@ from mrag.errors import DocumentError
 from mrag.schema import Document, Outcome, Status
 
 SUFFIXES = (".jsonl",)
+_BLANK_LINES = re.compile(r"\n(?:[^\S\n]*\n)+")
 _FIELDS = ("id", "text", "paragraphs", "title", "metadata")
 
 
@@ -89,7 +91,8 @@ def _text(fields: Mapping[str, Any]) -> str:
     paragraphs = fields.get("paragraphs")
     if not isinstance(paragraphs, list) or not all(isinstance(item, str) for item in paragraphs):
         raise DocumentError("The line needs a text, or paragraphs as a list of strings.")
-    return clean("\n\n".join(paragraphs))
+    # A blank line would part a paragraph in two, and shift the numbers of those behind it.
+    return "\n\n".join(_BLANK_LINES.sub("\n", clean(item)) for item in paragraphs)
 
 
 def _metadata(fields: Mapping[str, Any]) -> Mapping[str, Any]:

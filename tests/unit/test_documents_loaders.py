@@ -1,12 +1,15 @@
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
 import pytest
 
 from mrag.documents.loaders import list_inputs, read_input
+from mrag.documents.units import split_units
 from mrag.errors import InputError
+from mrag.models.tokens import ByteTokenizer
 from mrag.schema import Document, Outcome, Status
 
 
@@ -254,6 +257,14 @@ def test_lines_with_everything_and_with_the_least(tmp_path: Path) -> None:
         Document("one", "x\n\ny", "A b", {"path": "sub/a.jsonl", "format": "jsonl", "l": "en", "n": 1}),
         Document("two", "t", "", {"path": "sub/a.jsonl", "format": "jsonl"}),
     ]
+
+
+def test_paragraphs_of_a_list_stay_whole(tmp_path: Path) -> None:
+    path = write(tmp_path, "a.jsonl", json.dumps({"id": "a", "paragraphs": ["x\n \n\r\ny", "z"]}))
+    [found] = read_input(tmp_path, path)
+    assert isinstance(found, Document)
+    assert found.text == "x\ny\n\nz"
+    assert [unit.text for unit in split_units(found, ByteTokenizer(), 100)] == ["x\ny", "z"]
 
 
 @pytest.mark.parametrize(
