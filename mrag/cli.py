@@ -1,4 +1,4 @@
-"""The command line: index, ask and inspect in one process, without a cluster."""
+"""The command line: index, ask, inspect and measure in one process, without a cluster."""
 
 from __future__ import annotations
 

@@ -109,13 +109,13 @@ class VllmModel(ModelSkeleton):
             self._watchdog.dismiss()
 
     async def _complete(self, request: Request) -> Completion:
-        output = await self._whole(request, **_decoding(request))
+        output = await self._whole(request, **decoding(request))
         reply = output.outputs[0]
         usage = Usage(1, len(output.prompt_token_ids), len(reply.token_ids))
         return Completion(reply.text, usage, reply.finish_reason)
 
     async def _pieces(self, request: Request) -> AsyncGenerator[str, None]:
-        async with contextlib.aclosing(self._outputs(request, "DELTA", **_decoding(request))) as outputs:
+        async with contextlib.aclosing(self._outputs(request, "DELTA", **decoding(request))) as outputs:
             async for output in outputs:
                 yield output.outputs[0].text
 
@@ -184,51 +184,62 @@ class VllmModel(ModelSkeleton):
         return self._chat
 
 
-def _decoding(request: Request) -> dict[str, Any]:
-    """The request's limits as fields of vLLM's SamplingParams."""
+def decoding(request: Request) -> dict[str, Any]:
+    """The request's limits in the words of vLLM's SamplingParams."""
     from vllm.sampling_params import StructuredOutputsParams
 
-    decoding: dict[str, Any] = {"max_tokens": request.max_tokens, "temperature": request.temperature}
+    limits: dict[str, Any] = {"max_tokens": request.max_tokens, "temperature": request.temperature}
     if request.temperature > 0:
-        decoding["seed"] = request.seed
+        limits["seed"] = request.seed
     if request.schema is not None:
-        decoding["structured_outputs"] = StructuredOutputsParams(json=json.dumps(request.schema))
-    return decoding
+        limits["structured_outputs"] = StructuredOutputsParams(json=json.dumps(request.schema))
+    return limits
 
 
 def _line(error: BaseException) -> str:
     return " ".join(str(error).split()).rstrip(".")
 
 
-def start_engine(settings: VllmSettings, folder: Path) -> Any:
-    """A running `AsyncLLM` over the weights in `folder`; takes half a minute. Raises ModelError."""
+def set_environment(settings: VllmSettings) -> None:
+    """What must stand in the environment before vLLM is imported."""
     for name, value in (ENVIRONMENT | EAGER if settings.enforce_eager else ENVIRONMENT).items():
         os.environ.setdefault(name, value)
+
+
+def engine_arguments(settings: VllmSettings, folder: Path) -> dict[str, Any]:
+    """The settings in the words of vLLM's EngineArgs."""
+    from vllm.platforms import current_platform
+
+    return {
+        "model": str(folder),
+        "max_model_len": settings.window_tokens,
+        "max_num_seqs": settings.max_concurrency,
+        "gpu_memory_utilization": settings.memory_fraction,
+        "kv_cache_memory_bytes": int(settings.kv_cache_gib * GIB) if current_platform.is_cpu() else None,
+        "tensor_parallel_size": settings.tensor_parallel,
+        # Its own processes on this machine, in a Ray actor too: the actor holds the GPUs already.
+        "distributed_executor_backend": "mp" if settings.tensor_parallel > 1 else None,
+        "enforce_eager": settings.enforce_eager,
+        "enable_prefix_caching": True,
+        "max_logprobs": -1,
+        "logprobs_mode": "processed_logprobs",
+        # Small models fill a schema's free white space with blanks until max_tokens.
+        "structured_outputs_config": {"backend": "xgrammar", "disable_any_whitespace": True},
+        "seed": 0,
+        "disable_log_stats": True,
+    }
+
+
+def start_engine(settings: VllmSettings, folder: Path) -> Any:
+    """A running `AsyncLLM` over the weights in `folder`; takes half a minute. Raises ModelError."""
+    set_environment(settings)
     with segv_handler_kept():
         # vLLM imports it at the first schema; the library below it, tvm_ffi, catches SIGSEGV when loaded.
         import xgrammar  # noqa: F401
     from vllm.engine.arg_utils import AsyncEngineArgs
-    from vllm.platforms import current_platform
     from vllm.v1.engine.async_llm import AsyncLLM
 
-    arguments = AsyncEngineArgs(
-        model=str(folder),
-        max_model_len=settings.window_tokens,
-        max_num_seqs=settings.max_concurrency,
-        gpu_memory_utilization=settings.memory_fraction,
-        kv_cache_memory_bytes=int(settings.kv_cache_gib * GIB) if current_platform.is_cpu() else None,
-        tensor_parallel_size=settings.tensor_parallel,
-        # Its own processes on this machine, in a Ray actor too: the actor holds the GPUs already.
-        distributed_executor_backend="mp" if settings.tensor_parallel > 1 else None,
-        enforce_eager=settings.enforce_eager,
-        enable_prefix_caching=True,
-        max_logprobs=-1,
-        logprobs_mode="processed_logprobs",
-        # Small models fill a schema's free white space with blanks until max_tokens.
-        structured_outputs_config={"backend": "xgrammar", "disable_any_whitespace": True},
-        seed=0,
-        disable_log_stats=True,
-    )
+    arguments = AsyncEngineArgs(**engine_arguments(settings, folder))
     # Control-C in a terminal is for this process to answer: the engine inherits a mask and lives on.
     # Starting the tracker would take the mask away, so it is started before.
     resource_tracker.ensure_running()

@@ -1,0 +1,214 @@
+"""What Ray costs: extraction by the job's stages against the bare engine with the same prompts in one batch.
+
+`python -m jobs.benchmark FOLDER --config FILE`, on the machine that holds the engine.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import time
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import ray
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from jobs.index import WITH_JAVA, files, holds, pool, quietly
+from jobs.progress import reported
+from jobs.rows import Batch, unpack_column
+from jobs.stages import Extract, Read
+from mrag.documents.loaders import list_inputs
+from mrag.errors import MragError, SettingsError
+from mrag.indexing.builders import make_builder
+from mrag.indexing.diff import input_of
+from mrag.indexing.stages import build_one, read_with_origins
+from mrag.models.language_model import Completion, Request
+from mrag.models.tokens import load_tokenizer
+from mrag.models.vllm_engine import VllmModel, decoding, engine_arguments, set_environment
+from mrag.schema import Document, Outcome, Usage
+from mrag.settings import PoolSettings, Settings, VllmSettings, load_settings
+
+
+@dataclass(frozen=True)
+class Throughput:
+    """What one side did, from its first request to its last reply: loading is not in `seconds`."""
+
+    requests: int
+    prompt_tokens: int
+    completion_tokens: int
+    seconds: float
+
+    @property
+    def tokens_per_s(self) -> float:
+        """Read and written together."""
+        return (self.prompt_tokens + self.completion_tokens) / self.seconds
+
+
+def benchmark(settings: Settings, folder: Path, limit: int) -> tuple[Throughput, Throughput]:
+    """The bare engine, then the job, over the first `limit` documents of the folder; one engine each.
+
+    Nothing is asked a second time, so that the prompts do not depend on the replies. Raises MragError.
+    """
+    settings = settings.model_copy(
+        update={
+            "extraction": settings.extraction.model_copy(update={"retries": 0}),
+            "job": settings.job.model_copy(update={"extractors": one_actor(settings)}),
+        }
+    )
+    documents = first_documents(folder, limit)
+    bare = bare_engine(settings, list(documents.values()))
+    ray.init(logging_level=logging.WARNING, log_to_driver=False, runtime_env=WITH_JAVA)
+    return bare, extraction_job(settings, folder, documents)
+
+
+def one_actor(settings: Settings) -> PoolSettings:
+    """The pool of extractors, held to one actor."""
+    return settings.job.extractors.model_copy(update={"min_actors": 1, "max_actors": 1})
+
+
+def first_documents(folder: Path, limit: int) -> dict[str, Document]:
+    """Documents with text by their origins, in the order of the files."""
+    found: dict[str, Document] = {}
+    for path in list_inputs(folder):
+        for origin, item in read_with_origins(folder, path):
+            if len(found) < limit and isinstance(item, Document) and item.text.strip():
+                found[origin] = item
+    return found
+
+
+# --------------------------------------------------------------------------- the bare engine
+
+
+class Recorder(VllmModel):
+    """Counts as its engine would, has none, and keeps what it is asked."""
+
+    def __init__(self, settings: VllmSettings) -> None:
+        super().__init__(settings)
+        self.asked: list[Request] = []
+
+    async def _complete(self, request: Request) -> Completion:
+        self.asked.append(request)
+        return Completion("{}", Usage())
+
+    def prompts(self) -> list[dict[str, Any]]:
+        """What was asked, as vLLM takes it."""
+        return [{"prompt_token_ids": self._chatting().prompt_ids(request.messages)} for request in self.asked]
+
+
+def bare_engine(settings: Settings, documents: Sequence[Document]) -> Throughput:
+    """vLLM's own offline engine, given every prompt at once. Raises SettingsError for another engine."""
+    if not isinstance(settings.indexing_model, VllmSettings):
+        raise SettingsError("The benchmark is against the bare engine: set language_model.engine to vllm.")
+    recorder = Recorder(settings.indexing_model)
+    folder = recorder.prepare()
+    asyncio.run(record(settings, recorder, documents))
+    set_environment(settings.indexing_model)
+    from vllm import LLM, SamplingParams
+
+    engine = LLM(**engine_arguments(settings.indexing_model, folder))
+    decodings = [SamplingParams(**decoding(request)) for request in recorder.asked]
+    started = time.time()
+    outputs = engine.generate(recorder.prompts(), decodings, use_tqdm=False)
+    seconds = time.time() - started
+    engine.llm_engine.engine_core.shutdown()
+    read = sum(len(output.prompt_token_ids) for output in outputs)
+    written = sum(len(output.outputs[0].token_ids) for output in outputs)
+    return Throughput(len(outputs), read, written, seconds)
+
+
+async def record(settings: Settings, recorder: Recorder, documents: Sequence[Document]) -> None:
+    """Lets the builder ask for all documents."""
+    builder = make_builder(settings, load_tokenizer(settings.encoder.model))
+    for document in documents:
+        await build_one(builder, document, recorder)
+
+
+# --------------------------------------------------------------------------- the job
+
+
+class TimedExtract(Extract):
+    """The job's stage, with the times between which it worked on each document."""
+
+    async def __call__(self, batch: Batch) -> AsyncIterator[Batch]:
+        """One row a document; the clock starts when the engine is there."""
+        await self._model()
+        started = time.time()
+        async for rows in super().__call__(batch):
+            ended = time.time()
+            for built in unpack_column(rows, "built"):
+                if isinstance(built, Outcome):
+                    raise MragError(f"{built.id} failed, and the benchmark with it: {built.detail}")
+                usage = asdict(built.usage)
+                yield {"started": [started], "ended": [ended], **{name: [n] for name, n in usage.items()}}
+
+
+def extraction_job(settings: Settings, folder: Path, documents: Mapping[str, Document]) -> Throughput:
+    """Reading and extracting as `jobs.index` does it, without what comes after."""
+    wanted = {origin: input_of(document, origin).hash for origin, document in documents.items()}
+    paths = sorted({folder / origin.rpartition("#")[0] for origin in documents})
+    job = settings.job
+    with reported(len(documents)) as counter:
+        rows = (
+            files(settings, paths)
+            .flat_map(Read(folder, wanted), num_cpus=job.task_num_cpus)
+            .map_batches(
+                TimedExtract,
+                fn_constructor_args=(settings, counter),
+                batch_size=1,
+                compute=pool(job.extractors, settings.indexing_model.max_concurrency),
+                **holds(job.extractors),
+            )
+            .take_all()
+        )
+    seconds = max(row["ended"] for row in rows) - min(row["started"] for row in rows)
+    calls, read, written = (
+        sum(row[name] for row in rows) for name in ("calls", "prompt_tokens", "completion_tokens")
+    )
+    return Throughput(calls, read, written, seconds)
+
+
+# --------------------------------------------------------------------------- the command
+
+
+def show(bare: Throughput, job: Throughput, as_json: Path | None) -> None:
+    """Both sides, and the share of the engine's speed that is left in the job."""
+    share = job.tokens_per_s / bare.tokens_per_s
+    table = Table("", "requests", "tokens in", "tokens out", "seconds", "tokens/s")
+    for name, side in (("bare engine", bare), ("Ray job", job)):
+        cells = (side.requests, side.prompt_tokens, side.completion_tokens)
+        table.add_row(name, *map(str, cells), f"{side.seconds:.1f}", f"{side.tokens_per_s:.1f}")
+    console = Console(width=110, highlight=False)
+    console.print(table)
+    console.print(f"The job runs at {share:.2f} of the bare engine.")
+    if as_json:
+        tree = {"bare": asdict(bare), "job": asdict(job), "share": share}
+        as_json.write_text(json.dumps(tree, indent=2), "utf-8")
+
+
+def main(
+    folder: Annotated[Path, typer.Argument(help="Absolute path of the documents.")],
+    config: Annotated[Path | None, typer.Option(help="Settings file; its engine must be vllm.")] = None,
+    overrides: Annotated[
+        list[str] | None, typer.Option("--set", help="section.key=value, repeatable.")
+    ] = None,
+    limit: Annotated[int, typer.Option(min=1, help="How many documents are extracted.")] = 20,
+    as_json: Annotated[Path | None, typer.Option("--json", help="Write the numbers there too.")] = None,
+) -> None:
+    """Measure extraction by the Ray job against the bare engine."""
+    try:
+        quietly()
+        bare, job = benchmark(load_settings(config, tuple(overrides or ())), folder, limit)
+    except MragError as error:
+        typer.echo(f"error: {error}", err=True)
+        raise typer.Exit(2) from None
+    show(bare, job, as_json)
+
+
+if __name__ == "__main__":
+    typer.run(main)
