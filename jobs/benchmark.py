@@ -8,11 +8,12 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import tempfile
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import ray
 import typer
@@ -23,16 +24,18 @@ from jobs.index import WITH_JAVA, files, holds, pool, quietly
 from jobs.progress import reported
 from jobs.rows import Batch, unpack_column
 from jobs.stages import Extract, Read
-from mrag.documents.loaders import list_inputs
 from mrag.errors import MragError, SettingsError
 from mrag.indexing.builders import make_builder
-from mrag.indexing.diff import input_of
-from mrag.indexing.stages import build_one, read_with_origins
-from mrag.models.language_model import Completion, Request
+from mrag.indexing.diff import Input
+from mrag.indexing.stages import read_wanted, scan
+from mrag.models.chat import ChatTokenizer
+from mrag.models.language_model import Request
+from mrag.models.opening import counting_model
 from mrag.models.tokens import load_tokenizer
-from mrag.models.vllm_engine import VllmModel, decoding, engine_arguments, set_environment
-from mrag.schema import Document, Outcome, Usage
-from mrag.settings import PoolSettings, Settings, VllmSettings, load_settings
+from mrag.models.vllm_engine import CLOSE_S, decoding, engine_arguments, set_environment
+from mrag.models.weights import ensure_weights
+from mrag.schema import Outcome
+from mrag.settings import Settings, VllmSettings, load_settings
 
 
 @dataclass(frozen=True)
@@ -53,80 +56,66 @@ class Throughput:
 def benchmark(settings: Settings, folder: Path, limit: int) -> tuple[Throughput, Throughput]:
     """The bare engine, then the job, over the first `limit` documents of the folder; one engine each.
 
-    Nothing is asked a second time, so that the prompts do not depend on the replies. Raises MragError.
+    Nothing is asked a second time, so that the prompts do not depend on the replies, and nothing comes from
+    a ledger. Raises MragError.
     """
-    settings = settings.model_copy(
+    inputs = [item for item in scan(folder)[0] if not item.is_empty][:limit]
+    with tempfile.TemporaryDirectory() as root:
+        settings = once(settings, Path(root))
+        bare = bare_engine(settings, requests(settings, folder, inputs))
+        ray.init(logging_level=logging.WARNING, log_to_driver=False, runtime_env=WITH_JAVA)
+        return bare, extraction_job(settings, folder, inputs)
+
+
+def once(settings: Settings, root: Path) -> Settings:
+    """The settings with no second round, one actor, and a ledger of its own below `root`."""
+    extractors = settings.job.extractors.model_copy(update={"min_actors": 1, "max_actors": 1})
+    return settings.model_copy(
         update={
             "extraction": settings.extraction.model_copy(update={"retries": 0}),
-            "job": settings.job.model_copy(update={"extractors": one_actor(settings)}),
+            "job": settings.job.model_copy(update={"extractors": extractors}),
+            "collection": settings.collection.model_copy(update={"root": root}),
         }
     )
-    documents = first_documents(folder, limit)
-    bare = bare_engine(settings, list(documents.values()))
-    ray.init(logging_level=logging.WARNING, log_to_driver=False, runtime_env=WITH_JAVA)
-    return bare, extraction_job(settings, folder, documents)
-
-
-def one_actor(settings: Settings) -> PoolSettings:
-    """The pool of extractors, held to one actor."""
-    return settings.job.extractors.model_copy(update={"min_actors": 1, "max_actors": 1})
-
-
-def first_documents(folder: Path, limit: int) -> dict[str, Document]:
-    """Documents with text by their origins, in the order of the files."""
-    found: dict[str, Document] = {}
-    for path in list_inputs(folder):
-        for origin, item in read_with_origins(folder, path):
-            if len(found) < limit and isinstance(item, Document) and item.text.strip():
-                found[origin] = item
-    return found
 
 
 # --------------------------------------------------------------------------- the bare engine
 
 
-class Recorder(VllmModel):
-    """Counts as its engine would, has none, and keeps what it is asked."""
-
-    def __init__(self, settings: VllmSettings) -> None:
-        super().__init__(settings)
-        self.asked: list[Request] = []
-
-    async def _complete(self, request: Request) -> Completion:
-        self.asked.append(request)
-        return Completion("{}", Usage())
-
-    def prompts(self) -> list[dict[str, Any]]:
-        """What was asked, as vLLM takes it."""
-        return [{"prompt_token_ids": self._chatting().prompt_ids(request.messages)} for request in self.asked]
+def requests(settings: Settings, folder: Path, inputs: Sequence[Input]) -> list[Request]:
+    """What the builder asks for these documents. Raises SettingsError for a method that asks nothing."""
+    builder = make_builder(settings, load_tokenizer(settings.encoder.model))
+    model = asyncio.run(counting_model(settings.indexing_model))
+    asked = [
+        estimate.request
+        for _, document in read_wanted(folder, inputs)
+        for estimate in builder.estimates(document, model)
+    ]
+    if not asked:
+        raise SettingsError(f"The builder {builder.name} asks no model: set method to ours or m-rag.")
+    return asked
 
 
-def bare_engine(settings: Settings, documents: Sequence[Document]) -> Throughput:
+def bare_engine(settings: Settings, asked: Sequence[Request]) -> Throughput:
     """vLLM's own offline engine, given every prompt at once. Raises SettingsError for another engine."""
-    if not isinstance(settings.indexing_model, VllmSettings):
+    model = settings.indexing_model
+    if not isinstance(model, VllmSettings):
         raise SettingsError("The benchmark is against the bare engine: set language_model.engine to vllm.")
-    recorder = Recorder(settings.indexing_model)
-    folder = recorder.prepare()
-    asyncio.run(record(settings, recorder, documents))
-    set_environment(settings.indexing_model)
+    set_environment(model)
     from vllm import LLM, SamplingParams
 
-    engine = LLM(**engine_arguments(settings.indexing_model, folder))
-    decodings = [SamplingParams(**decoding(request)) for request in recorder.asked]
+    folder = ensure_weights(model.model)
+    chat = ChatTokenizer(folder)
+    prompts = [{"prompt_token_ids": chat.prompt_ids(request.messages)} for request in asked]
+    decodings = [SamplingParams(**decoding(request)) for request in asked]
+    engine = LLM(**engine_arguments(model, folder))
     started = time.time()
-    outputs = engine.generate(recorder.prompts(), decodings, use_tqdm=False)
+    outputs = engine.generate(prompts, decodings, use_tqdm=False)
     seconds = time.time() - started
-    engine.llm_engine.engine_core.shutdown()
+    engine.llm_engine.engine_core.shutdown(CLOSE_S)
     read = sum(len(output.prompt_token_ids) for output in outputs)
     written = sum(len(output.outputs[0].token_ids) for output in outputs)
     return Throughput(len(outputs), read, written, seconds)
-
-
-async def record(settings: Settings, recorder: Recorder, documents: Sequence[Document]) -> None:
-    """Lets the builder ask for all documents."""
-    builder = make_builder(settings, load_tokenizer(settings.encoder.model))
-    for document in documents:
-        await build_one(builder, document, recorder)
 
 
 # --------------------------------------------------------------------------- the job
@@ -148,12 +137,12 @@ class TimedExtract(Extract):
                 yield {"started": [started], "ended": [ended], **{name: [n] for name, n in usage.items()}}
 
 
-def extraction_job(settings: Settings, folder: Path, documents: Mapping[str, Document]) -> Throughput:
+def extraction_job(settings: Settings, folder: Path, inputs: Sequence[Input]) -> Throughput:
     """Reading and extracting as `jobs.index` does it, without what comes after."""
-    wanted = {origin: input_of(document, origin).hash for origin, document in documents.items()}
-    paths = sorted({folder / origin.rpartition("#")[0] for origin in documents})
+    wanted = {item.origin: item.hash for item in inputs}
+    paths = sorted({folder / item.origin.rpartition("#")[0] for item in inputs})
     job = settings.job
-    with reported(len(documents)) as counter:
+    with reported(len(inputs)) as counter:
         rows = (
             files(settings, paths)
             .flat_map(Read(folder, wanted), num_cpus=job.task_num_cpus)
@@ -192,7 +181,7 @@ def show(bare: Throughput, job: Throughput, as_json: Path | None) -> None:
 
 
 def main(
-    folder: Annotated[Path, typer.Argument(help="Absolute path of the documents.")],
+    folder: Annotated[Path, typer.Argument(help="Folder of documents.")],
     config: Annotated[Path | None, typer.Option(help="Settings file; its engine must be vllm.")] = None,
     overrides: Annotated[
         list[str] | None, typer.Option("--set", help="section.key=value, repeatable.")
@@ -203,7 +192,7 @@ def main(
     """Measure extraction by the Ray job against the bare engine."""
     try:
         quietly()
-        bare, job = benchmark(load_settings(config, tuple(overrides or ())), folder, limit)
+        bare, job = benchmark(load_settings(config, tuple(overrides or ())), folder.resolve(), limit)
     except MragError as error:
         typer.echo(f"error: {error}", err=True)
         raise typer.Exit(2) from None

@@ -10,7 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from jobs.benchmark import Throughput, extraction_job, first_documents
+from jobs.benchmark import Throughput, bare_engine, extraction_job, once, requests
+from mrag.errors import SettingsError
+from mrag.indexing.stages import scan
+from mrag.models.scripted import ScriptedModel
 from mrag.settings import parse_settings
 
 REPOSITORY = Path(__file__).parents[2]
@@ -30,15 +33,26 @@ def folder(tmp_path: Path) -> Path:
 def test_the_job_counts_what_its_model_was_asked(folder: Path, tmp_path: Path) -> None:
     script = tmp_path / "script.jsonl"
     script.write_text(json.dumps({"purpose": "markers", "reply": "two words"}))
-    settings = parse_settings(
-        {"extraction": {"retries": 0}, "language_model": {"engine": "scripted", "replies": str(script)}}
-    )
-    documents = first_documents(folder, limit=2)
-    assert [document.id for document in documents.values()] == ["a.md", "b.txt"]
-    found = extraction_job(settings, folder, documents)
-    assert (found.requests, found.completion_tokens) == (3, 6)
-    assert found.prompt_tokens > 100
+    given = parse_settings({"language_model": {"engine": "scripted", "replies": str(script)}})
+    settings = once(given, tmp_path / "ledger")
+    inputs = scan(folder)[0][:2]
+    asked = requests(settings, folder, inputs)
+    found = extraction_job(settings, folder, inputs)
+    assert (found.requests, found.completion_tokens) == (len(asked), 2 * len(asked)) == (3, 6)
+    model = ScriptedModel([])
+    assert found.prompt_tokens == sum(model.count_prompt_tokens(request.messages) for request in asked)
     assert found.seconds > 0
+
+
+def test_a_method_that_asks_nothing_is_refused(folder: Path) -> None:
+    with pytest.raises(SettingsError, match="asks no model"):
+        requests(parse_settings({"method": "sane"}), folder, scan(folder)[0])
+
+
+def test_another_engine_is_refused() -> None:
+    scripted = {"language_model": {"engine": "openai", "model": "m", "base_url": "http://localhost/v1"}}
+    with pytest.raises(SettingsError, match="bare engine"):
+        bare_engine(parse_settings(scripted), [])
 
 
 def test_a_throughput_is_of_all_tokens() -> None:
