@@ -202,6 +202,7 @@ def inspect(
     from mrag.evaluation.index_report import inspected
     from mrag.evaluation.page import page
 
+    check_folders(to_json, to_html)
     report = inspected(load_settings(config, tuple(overrides or ())))
     sections = report.sections()
     put(to_html, lambda: page(f"Collection {report.manifest.name}", sections))
@@ -228,6 +229,7 @@ def evaluation(
     from mrag.evaluation.evaluate import CUTOFFS, evaluate
     from mrag.evaluation.questions import read_questions, subset
 
+    check_folders(to_json)
     settings = load_settings(config, tuple(overrides or ()))
     asked = subset(read_questions(questions), limit, seed)
     fetch_model(settings.encoder.model, aside) if retrieval_only else fetch_models(settings, aside)
@@ -256,6 +258,13 @@ def section_table(section: Section) -> Table:
     for row in section.rows:
         table.add_row(*row)
     return table
+
+
+def check_folders(*files: Path | None) -> None:
+    """Raises InputError (field `file`) before any work for a file that could not be written after it."""
+    for file in files:
+        if file is not None and not file.parent.is_dir():
+            raise InputError("file", f"Can't write {file}: there is no folder {file.parent}.")
 
 
 def put(file: Path | None, text: Callable[[], str]) -> None:

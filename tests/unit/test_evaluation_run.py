@@ -17,7 +17,7 @@ from mrag import cli
 from mrag.collection import Collection
 from mrag.collection.ids import stable_hash
 from mrag.documents.loaders import list_inputs
-from mrag.errors import CollectionError, NotFoundError
+from mrag.errors import CollectionError, InputError, NotFoundError
 from mrag.evaluation import evaluate
 from mrag.evaluation.eval_report import EvalReport
 from mrag.evaluation.gold import locate
@@ -213,6 +213,15 @@ def test_a_limited_run_is_the_same_each_time(settings: Settings, questions: Path
         tree.pop("seconds")
     assert drawn[0] == drawn[1]
     assert len(drawn[0]["rows"]) == 2
+
+
+def test_a_report_that_could_not_be_written_is_refused_before_any_work(
+    settings: Settings, questions: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(evaluate, "open_encoder")
+    ended = command(settings, questions, "--json", str(tmp_path / "missing" / "e.json"))
+    assert isinstance(ended.exception, InputError)
+    assert "no folder" in str(ended.exception)
 
 
 # --------------------------------------------------------------------------- the sample
