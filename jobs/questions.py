@@ -15,6 +15,7 @@ from rich.text import Text
 
 from mrag.errors import MragError
 from mrag.evaluation.metrics import contains_answer
+from mrag.schema import Source
 
 TIMEOUT_S = 600.0
 
@@ -61,7 +62,7 @@ def show(console: Console, answer: dict[str, Any], mark: Text | None = None) -> 
     if answer["evidence"] and answer["evidence"]["rows"]:
         console.print(evidence_table(answer["evidence"]))
     for source in answer["sources"]:
-        console.print(Text(f"   from {source['document_id']}, unit {', '.join(map(str, source['units']))}"))
+        console.print(Text(f"   from {source['document_id']}, {Source(**source).place}"))
     for note in answer["notes"]:
         console.print(Text(f"   note: {note}", style="dim"))
     stages = "  ".join(f"{stage['stage']} {stage['seconds']:.1f} s" for stage in answer["trace"])
@@ -73,7 +74,7 @@ def evidence_table(evidence: dict[str, Any]) -> Table:
     table = Table("verdict", "fact", "quote", "source", title=evidence["schema"], title_justify="left")
     for row in evidence["rows"]:
         source = row["source"]
-        place = f"{source['document_id']} [{source['units'][0]}]" if source else "-"
+        place = f"{source['document_id']}, {Source(**source).place}" if source else "-"
         fact = "; ".join(cell for cell in row["cells"].values() if cell)
         table.add_row(row["verdict"], fact, row["quote"], place)
     return table

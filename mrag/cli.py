@@ -181,12 +181,12 @@ def show_answer(answer: Answer) -> None:
     if answer.evidence:
         table = Table("verdict", "fact", "quote", "source")
         for row in answer.evidence.rows:
-            place = f"{row.source.document_id} {list(row.source.units)}" if row.source else "-"
+            place = f"{row.source.document_id}, {row.source.place}" if row.source else "-"
             fact = "; ".join(filter(None, row.cells.values()))
             table.add_row(row.verdict, fact, row.quote, place)
         console.print(table)
     for source in answer.sources:
-        console.print(Text(f"from {source.document_id}, unit {', '.join(map(str, source.units))}"))
+        console.print(Text(f"from {source.document_id}, {source.place}"))
     for note in answer.notes:
         console.print(Text(f"note: {note}", style="dim"))
 

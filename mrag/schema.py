@@ -5,7 +5,7 @@ Numbers of equations and tables are those of the two papers: M-RAG (access path)
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Literal
@@ -34,7 +34,8 @@ class Heading:
 class Document:
     """One document D_n. `metadata` holds JSON values only (dates as ISO 8601 strings).
 
-    `headings` are in order and do not overlap; loaders find them, whatever the format.
+    `headings` are in order and do not overlap; loaders find them, whatever the format. `pages` has the
+    offset at which each page begins, ascending; it is empty where the format has no pages.
     """
 
     id: str
@@ -42,13 +43,15 @@ class Document:
     title: str = ""
     metadata: Mapping[str, Any] = field(default_factory=dict)
     headings: tuple[Heading, ...] = ()
+    pages: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
 class SourceUnit:
     """s_{n,j} of eq. 1. `document.text[start:end] == text`, in characters, always.
 
-    `number` counts from 1 in document order; `section` is the path of headings above the unit.
+    `number` counts from 1 in document order; `section` is the path of headings above the unit; `page`
+    is the one on which it begins, from 1, or None where the document has no pages.
     """
 
     document_id: str
@@ -57,6 +60,7 @@ class SourceUnit:
     end: int
     text: str
     section: tuple[str, ...] = ()
+    page: int | None = None
 
 
 class RecordKind(StrEnum):
@@ -251,11 +255,24 @@ class Pool:
 
 @dataclass(frozen=True)
 class Source:
-    """Where a piece of an answer comes from, for a person to open."""
+    """Where a piece of an answer comes from, for a person to open. Units and pages are ascending."""
 
     document_id: str
     title: str
     units: tuple[int, ...]
+    pages: tuple[int, ...] = ()
+
+    @classmethod
+    def of(cls, document: DocumentInfo, units: Sequence[SourceUnit]) -> Source:
+        """The place of some units of one document, in its order."""
+        pages = {unit.page for unit in units if unit.page is not None}
+        return cls(document.id, document.title, tuple(unit.number for unit in units), tuple(sorted(pages)))
+
+    @property
+    def place(self) -> str:
+        """`unit 3, 4, page 12`: the document apart."""
+        named = (("unit", self.units), ("page", self.pages))
+        return ", ".join(f"{name} {', '.join(map(str, numbers))}" for name, numbers in named if numbers)
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,14 @@ def info(document_id: str = "doc", title: str = "", **metadata: Any) -> Document
     return DocumentInfo(document_id, title, metadata)
 
 
-def unit(text: str, number: int = 1, document_id: str = "doc", section: tuple[str, ...] = ()) -> SourceUnit:
-    return SourceUnit(document_id, number, 0, len(text), text, section)
+def unit(
+    text: str,
+    number: int = 1,
+    document_id: str = "doc",
+    section: tuple[str, ...] = (),
+    page: int | None = None,
+) -> SourceUnit:
+    return SourceUnit(document_id, number, 0, len(text), text, section, page)
 
 
 def candidate(
@@ -26,6 +32,7 @@ def candidate(
     title: str = "",
     section: tuple[str, ...] = (),
     metadata: Mapping[str, Any] | None = None,
+    page: int | None = None,
 ) -> Candidate:
     """One unit of one document, with a record for every value (by default the text itself)."""
     records = tuple(
@@ -33,7 +40,7 @@ def candidate(
         for i, value in enumerate(values or (text,))
     )
     document = DocumentInfo(document_id, title, metadata or {})
-    return Candidate(document, (unit(text, number, document_id, section),), records, key, 1.0)
+    return Candidate(document, (unit(text, number, document_id, section, page),), records, key, 1.0)
 
 
 def pool(*candidates: Candidate) -> Pool:

@@ -18,7 +18,7 @@ from typing import Any
 from mrag.collection.storage import FileInfo, atomic_write, damaged, sync
 from mrag.errors import CollectionError, InputError, NotFoundError
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 CURRENT = re.compile(r"(\d{6,})\n(?:([0-9a-f]{64})\n)?")
 

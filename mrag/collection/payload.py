@@ -41,6 +41,7 @@ SCHEMAS = {
             ("metadata", pa.string()),
             ("text", pa.large_string()),
             ("headings", pa.list_(HEADING)),
+            ("pages", pa.list_(pa.int64())),
             *((name, pa.int64()) for name in (*COUNTED, *USED)),
             ("rejected", pa.map_(pa.string(), pa.int64())),
         ]
@@ -54,6 +55,7 @@ SCHEMAS = {
             ("start_byte", pa.int64()),
             ("end_byte", pa.int64()),
             ("section", pa.list_(pa.string())),
+            ("page", pa.int32()),
         ]
     ),
     "records": pa.schema(
@@ -133,6 +135,7 @@ def _document_row(built: Built, content_hash: str, counts: Counts) -> dict[str, 
         "metadata": json.dumps(dict(document.metadata)),
         "text": storable(document.text),
         "headings": [{**vars(heading), "text": storable(heading.text)} for heading in document.headings],
+        "pages": document.pages,
         **{name: getattr(counts, name) for name in COUNTED},
         **{name: getattr(built.usage + built.reused, name) for name in USED},
         "rejected": list(built.rejected.items()),
@@ -150,6 +153,7 @@ def _unit_rows(units: Sequence[SourceUnit], text: str) -> Iterable[dict[str, Any
             "start_byte": byte[unit.start],
             "end_byte": byte[unit.end],
             "section": [storable(part) for part in unit.section],
+            "page": unit.page,
         }
 
 
@@ -259,10 +263,11 @@ class Payload:
 
     def document(self, row: int) -> Document:
         """A document as it was written."""
-        values = _row(self.documents.table.select(["text", "headings"]), row)
+        values = _row(self.documents.table.select(["text", "headings", "pages"]), row)
         headings = tuple(Heading(**heading) for heading in values["headings"])
         info = self.info(row)
-        return Document(info.id, values["text"], info.title, info.metadata, headings)
+        pages = tuple(values["pages"])
+        return Document(info.id, values["text"], info.title, info.metadata, headings, pages)
 
     def units(self, row: int, numbers: Iterable[int] | None = None) -> tuple[SourceUnit, ...]:
         """Source units of the document in `row`: all of them, or those of these numbers (from 1)."""
@@ -281,6 +286,7 @@ class Payload:
             end=values["end"],
             text=text.slice(start, end - start).to_pybytes().decode(),
             section=tuple(values["section"]),
+            page=values["page"],
         )
 
     def record_batches(self) -> Iterator[tuple[int, Any]]:

@@ -29,12 +29,12 @@ def shard_of(document_id: str, shards: int) -> int:
 
 
 def content_hash(document: Document) -> str:
-    """`<of the text>-<of title, metadata and headings>`: another one if anything that is stored is other.
+    """`<of the text>-<of title, metadata, headings, pages>`: another one if anything that is stored is other.
 
     Duplicates are equal up to the dash.
     """
     headings = [asdict(heading) for heading in document.headings]
-    about = json.dumps([document.title, dict(document.metadata), headings], sort_keys=True)
+    about = json.dumps([document.title, dict(document.metadata), headings, document.pages], sort_keys=True)
     return f"{_digest(document.text)}-{_digest(about)}"
 
 

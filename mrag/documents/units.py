@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby, zip_longest
@@ -35,9 +36,15 @@ def split_units(document: Document, tokenizer: Tokenizer, max_unit_tokens: int) 
         for piece in split.pieces(block.span, (sentence_spans, _words, _characters))
     ]
     return tuple(
-        SourceUnit(document.id, number, start, end, document.text[start:end], section)
+        SourceUnit(
+            document.id, number, start, end, document.text[start:end], section, _page(document.pages, start)
+        )
         for number, ((start, end), section) in enumerate(spans, start=1)
     )
+
+
+def _page(pages: Sequence[int], start: int) -> int | None:
+    return bisect(pages, start) or None
 
 
 # --------------------------------------------------------------------------- blocks under headings

@@ -8,7 +8,7 @@ from typing import Literal
 
 from mrag.models.prompt import inert
 from mrag.query.fitting import cut_at_sentence
-from mrag.schema import Candidate, Context, DocumentInfo, Source
+from mrag.schema import Candidate, Context, Source
 
 SEPARATOR = "\n\n"
 Order = Literal["similarity", "position"]
@@ -16,11 +16,10 @@ Order = Literal["similarity", "position"]
 
 @dataclass(frozen=True)
 class Piece:
-    """A text of the context: a record's value or a source unit, with the units behind it."""
+    """A text of the context: a record's value or a source unit, with the place of the units behind it."""
 
     text: str
-    document: DocumentInfo
-    units: tuple[int, ...]
+    source: Source
 
 
 def values(candidates: Iterable[Candidate]) -> Iterator[Piece]:
@@ -32,9 +31,10 @@ def values(candidates: Iterable[Candidate]) -> Iterator[Piece]:
     seen = set()
     for candidate in candidates:
         for record in candidate.records:
-            piece = Piece(inert(record.value), candidate.document, record.pointers)
-            if (piece.document.id, piece.text) not in seen:
-                seen.add((piece.document.id, piece.text))
+            units = [unit for unit in candidate.units if unit.number in record.pointers]
+            piece = Piece(inert(record.value), Source.of(candidate.document, units))
+            if (candidate.document.id, piece.text) not in seen:
+                seen.add((candidate.document.id, piece.text))
                 yield piece
 
 
@@ -45,7 +45,7 @@ def raw_units(candidates: Iterable[Candidate]) -> Iterator[Piece]:
         for unit in candidate.units:
             if (unit.document_id, unit.number) not in seen:
                 seen.add((unit.document_id, unit.number))
-                yield Piece(inert(unit.text), candidate.document, (unit.number,))
+                yield Piece(inert(unit.text), Source.of(candidate.document, [unit]))
 
 
 def assemble(
@@ -72,9 +72,7 @@ def _context(
 ) -> Context:
     text = _joined(pieces, order)
     kept = [piece for piece in pieces if piece.text]
-    return Context(
-        text, count(text), merged(Source(p.document.id, p.document.title, p.units) for p in kept), cut
-    )
+    return Context(text, count(text), merged(piece.source for piece in kept), cut)
 
 
 def _joined(pieces: Sequence[Piece], order: Order) -> str:
@@ -83,14 +81,20 @@ def _joined(pieces: Sequence[Piece], order: Order) -> str:
 
 def by_position(pieces: Sequence[Piece]) -> list[Piece]:
     """Pieces as their documents have them; documents by their best piece, which comes first."""
-    documents = list(dict.fromkeys(piece.document.id for piece in pieces))
-    return sorted(pieces, key=lambda piece: (documents.index(piece.document.id), piece.units[:1]))
+    documents = list(dict.fromkeys(piece.source.document_id for piece in pieces))
+    return sorted(
+        pieces, key=lambda piece: (documents.index(piece.source.document_id), piece.source.units[:1])
+    )
 
 
 def merged(sources: Iterable[Source]) -> tuple[Source, ...]:
-    """One source a document, in the order of first appearance, its units ascending."""
+    """One source a document, in the order of first appearance, its units and pages ascending."""
     found: dict[str, Source] = {}
     for source in sources:
         known = found.setdefault(source.document_id, source)
-        found[source.document_id] = replace(known, units=tuple(sorted({*known.units, *source.units})))
+        found[source.document_id] = replace(
+            known,
+            units=tuple(sorted({*known.units, *source.units})),
+            pages=tuple(sorted({*known.pages, *source.pages})),
+        )
     return tuple(found.values())

@@ -47,7 +47,7 @@ def verify(draft: Draft, shown: Sequence[Cited]) -> EvidenceRow:
     for words, place in _readings(draft, shown):
         quote = quoted(words, place.unit.text)
         if quote and _supported(draft.cells, quote, place):
-            source = Source(place.document.id, place.document.title, (place.unit.number,))
+            source = Source.of(place.document, [place.unit])
             return EvidenceRow(draft.cells, quote, Verdict.VERIFIED, source)
     return EvidenceRow(draft.cells, draft.quote, Verdict.UNVERIFIED)
 

@@ -57,9 +57,10 @@ def test_everything_comes_back(tmp_path: Path) -> None:
         "Títle",
         {"n": 1.5, "list": [None, True], "s": "é\ud800"},
         (Heading(0, 17, 1, "Ünïcode"),),
+        (0, 18),
     )
     units = (
-        SourceUnit("doc/ü", 1, 19, 34, text[19:34], ("A", "B")),
+        SourceUnit("doc/ü", 1, 19, 34, text[19:34], ("A", "B"), 2),
         SourceUnit("doc/ü", 2, 25, 43, text[25:43]),
     )
     records = (

@@ -32,9 +32,9 @@ def test_a_content_hash_sees_everything_and_has_the_text_apart() -> None:
     document = Document("a", "text \ud800", "title", {"a": 1, "b": 2}, (Heading(0, 4, 1, "text"),))
     same = replace(document, id="b", metadata={"b": 2, "a": 1})
     assert content_hash(same) == content_hash(document)
-    changes: list[dict[str, Any]] = [{"title": "x"}, {"metadata": {}}, {"headings": ()}]
+    changes: list[dict[str, Any]] = [{"title": "x"}, {"metadata": {}}, {"headings": ()}, {"pages": (0,)}]
     others = [content_hash(replace(document, **change)) for change in changes]
-    assert len({content_hash(document), *others}) == 4
+    assert len({content_hash(document), *others}) == 5
     assert {other.partition("-")[0] for other in others} == {content_hash(document).partition("-")[0]}
     assert content_hash(replace(document, text="x")).partition("-")[0] != others[0].partition("-")[0]
 

@@ -24,7 +24,7 @@ def costly(text: str) -> int:
 
 
 def piece(text: str, document: str = "a", *units: int) -> Piece:
-    return Piece(text, info(document, document.upper()), units or (1,))
+    return Piece(text, Source(document, document.upper(), units or (1,)))
 
 
 THREE = [piece("one two three.", "a", 3), piece("four five.", "b", 1), piece("six.", "a", 1)]
@@ -90,7 +90,7 @@ def test_keys_are_never_in_the_context_and_a_repeated_value_is_there_once() -> N
     ]
     context, _ = assemble(values(found), 100, words)
     assert context.text == "value one\n\nvalue two\n\nvalue three\n\nvalue one"
-    assert [piece.units for piece in values(found)] == [(1,), (1,), (2,), (1,)]
+    assert [piece.source.units for piece in values(found)] == [(1,), (1,), (2,), (1,)]
     assert [piece.text for piece in raw_units(found)] == ["unit one", "unit two", "unit three"]
 
 
@@ -100,8 +100,16 @@ def test_a_unit_of_several_candidates_is_read_once() -> None:
 
 
 def test_sources_merge_by_document_in_the_order_of_appearance() -> None:
-    sources = [Source("b", "B", (4,)), Source("a", "A", (2,)), Source("b", "B", (1, 4))]
-    assert merged(sources) == (Source("b", "B", (1, 4)), Source("a", "A", (2,)))
+    sources = [Source("b", "B", (4,), (9,)), Source("a", "A", (2,)), Source("b", "B", (1, 4), (7, 9))]
+    assert merged(sources) == (Source("b", "B", (1, 4), (7, 9)), Source("a", "A", (2,)))
+
+
+def test_a_source_names_the_pages_of_its_units() -> None:
+    one, other = candidate("one", "a", 3, page=12), candidate("two", "a", 4, page=13)
+    read = merged(piece.source for piece in (*values([one]), *raw_units([other])))
+    assert read == (Source("a", "", (3, 4), (12, 13)),)
+    assert read[0].place == "unit 3, 4, page 12, 13"
+    assert Source("a", "", (3,)).place == "unit 3"
 
 
 COUNTERS = st.sampled_from([words, costly, len])
@@ -140,7 +148,7 @@ def test_both_orders_hold_whole_pieces(pieces: list[Piece], budget: int, count: 
         if context.cut:
             continue
         n = next(n for n in range(len(pieces), -1, -1) if _same_pieces(context.text, pieces[:n]))
-        assert {s.document_id for s in context.sources} == {p.document.id for p in pieces[:n] if p.text}
+        assert {s.document_id for s in context.sources} == {p.source.document_id for p in pieces[:n] if p.text}
 
 
 def _same_pieces(text: str, pieces: list[Piece]) -> bool:

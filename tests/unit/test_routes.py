@@ -89,10 +89,10 @@ async def test_an_answer_carries_text_evidence_sources_and_trace() -> None:
             "cells": {"fact": "Ada built it"},
             "quote": "Ada built it.",
             "verdict": "verified",
-            "source": {"document_id": "a.md", "title": "A", "units": [1]},
+            "source": {"document_id": "a.md", "title": "A", "units": [1], "pages": []},
         }
     ]
-    assert answer["sources"] == [{"document_id": "a.md", "title": "A", "units": [1]}]
+    assert answer["sources"] == [{"document_id": "a.md", "title": "A", "units": [1], "pages": []}]
     assert [stage["stage"] for stage in answer["trace"]] == ["retrieve", "select", "extract", "generate"]
     assert answer["generation"] == 7
 

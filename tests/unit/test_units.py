@@ -73,6 +73,17 @@ def test_a_heading_with_nothing_below_is_a_unit() -> None:
     ]
 
 
+def test_a_unit_knows_the_page_on_which_it_begins() -> None:
+    text = "One.\n\nTwo.\n\nThree."
+    pages = Document("d", text, pages=(0, 4, 4, 10))  # the second page is empty
+    assert [(unit.text, unit.page) for unit in split_units(pages, WordTokenizer(), 9)] == [
+        ("One.", 1),
+        ("Two.", 3),
+        ("Three.", 4),
+    ]
+    assert units(text)[0].page is None
+
+
 def test_a_long_paragraph_is_split_at_sentences() -> None:
     assert texts("One two three. Four five. Six seven eight nine. Ten.", 8) == [
         "One two three. Four five.",
