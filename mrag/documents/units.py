@@ -105,27 +105,38 @@ def _trim(text: str, start: int, end: int) -> Span:
 
 def _fenced(lines: Sequence[str]) -> set[int]:
     """Indices of the lines of closed code fences; a fence that is never closed is ordinary text."""
+    fences = [(at, fence) for at, line in enumerate(lines) if (fence := _FENCE.match(line))]
+    longest = _longest_closing(fences)
     inside: set[int] = set()
-    never_closed: set[str] = set()
-    at = 0
-    while at < len(lines):
-        fence = _FENCE.match(lines[at])
-        if fence and fence["mark"] not in never_closed:
-            if (last := _closing(lines, at, fence["mark"])) is not None:
-                inside.update(range(at, last + 1))
-                at = last
-            else:
-                never_closed.add(fence["mark"])
-        at += 1
+    number = 0
+    while number < len(fences):
+        opening, fence = fences[number]
+        mark = fence["mark"]
+        number += 1
+        if len(mark) <= longest[number].get(mark[0], 0):
+            while not _closes(fences[number][1], mark):
+                number += 1
+            inside.update(range(opening, fences[number][0] + 1))
+            number += 1
     return inside
 
 
-def _closing(lines: Sequence[str], opening: int, mark: str) -> int | None:
-    for at in range(opening + 1, len(lines)):
-        fence = _FENCE.match(lines[at])
-        if fence and fence["mark"].startswith(mark) and not fence["info"].strip():
-            return at
-    return None
+def _longest_closing(fences: Sequence[tuple[int, re.Match[str]]]) -> list[dict[str, int]]:
+    """For each fence, and the end, the longest mark of either kind from it on that can close another.
+
+    Without it, every fence that is never closed would look at all lines below it.
+    """
+    longest: list[dict[str, int]] = [{}]
+    for _, fence in reversed(fences):
+        mark = fence["mark"]
+        known = longest[-1].get(mark[0], 0)
+        is_longer = _closes(fence, mark) and len(mark) > known
+        longest.append({**longest[-1], mark[0]: len(mark)} if is_longer else longest[-1])
+    return longest[::-1]
+
+
+def _closes(fence: re.Match[str], mark: str) -> bool:
+    return fence["mark"].startswith(mark) and not fence["info"].strip()
 
 
 # --------------------------------------------------------------------------- too long for the encoder
