@@ -37,6 +37,11 @@ _LEGACY = (
     "euc_kr",
 )
 _FORBIDDEN = re.compile("[\x00\ud800-\udfff]")
+# Soft hyphen, zero-width space, marks of direction, word joiner, byte order mark, tags. The joiners
+# U+200C and U+200D stay: Persian, Indic scripts and emoji are spelled with them.
+_INVISIBLE = re.compile(
+    "[\u00ad\u061c\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff\U000e0000-\U000e007f]"
+)
 
 
 class UnsupportedError(DocumentError):
@@ -54,21 +59,26 @@ def refuse_binary(head: bytes) -> None:
         raise UnsupportedError("The file is binary, not text.")
 
 
-def decode(data: bytes) -> str:
-    """Clean text of a whole file: by its byte order mark, as UTF-8, or by a guess.
+def decode(data: bytes, declared: str | None = None) -> str:
+    """Plain text of a whole file: by its byte order mark, as UTF-8, as it declares, or by a guess.
 
     Raises UnsupportedError where nothing fits.
     """
     refuse_binary(data[:HEAD_BYTES])
-    marked = marked_encoding(data)
-    try:
-        return clean(data.decode(marked or "utf-8"))
-    except UnicodeDecodeError:
-        if marked:
+    if marked := marked_encoding(data):
+        try:
+            return plain(data.decode(marked))
+        except UnicodeDecodeError:
             raise UnsupportedError(
                 f"The file is not valid {marked.upper()}, as its first bytes say."
             ) from None
-        return clean(_guess(data))
+    # ISO-2022-JP and its like are ASCII to the eye.
+    for encoding in (declared, "utf-8") if data.isascii() else ("utf-8", declared):
+        try:
+            return plain(data.decode(encoding or "utf-8"))
+        except UnicodeDecodeError:
+            continue
+    return plain(_guess(data))
 
 
 def _guess(data: bytes) -> str:
@@ -83,6 +93,11 @@ def _guess(data: bytes) -> str:
 
 def _preference(encoding: str) -> int:
     return _LEGACY.index(encoding) if encoding in _LEGACY else len(_LEGACY)
+
+
+def plain(text: str) -> str:
+    """Clean text without the characters that nobody sees: they part words and hide others from a reader."""
+    return _INVISIBLE.sub("", clean(text))
 
 
 def clean(text: str) -> str:

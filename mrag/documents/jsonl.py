@@ -8,13 +8,14 @@ import re
 from collections.abc import Iterator, Mapping
 from math import isfinite
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, AnyStr
 
-from mrag.documents.decoding import HEAD_BYTES, clean, marked_encoding, refuse_binary
+from mrag.documents.decoding import HEAD_BYTES, clean, marked_encoding, plain, refuse_binary
 from mrag.errors import DocumentError
 from mrag.schema import Document, Outcome, Status
 
 SUFFIXES = (".jsonl",)
+MAX_LINE = 64 << 20
 _BLANK_LINES = re.compile(r"\n(?:[^\S\n]*\n)+")
 _FIELDS = ("id", "text", "paragraphs", "title", "metadata")
 
@@ -46,9 +47,18 @@ def _lines(path: Path) -> Iterator[tuple[int, bytes | str]]:
         encoding = marked_encoding(head) or "utf-8"
         # JSON is UTF-8. Decoded one by one, a broken line costs itself; UTF-16 has no lines of bytes.
         if encoding.startswith("utf-8"):
-            yield from enumerate(stream, start=1)
+            yield from enumerate(_bounded(stream), start=1)
         else:
-            yield from enumerate(io.TextIOWrapper(stream, encoding, errors="replace", newline="\n"), start=1)
+            text = io.TextIOWrapper(stream, encoding, errors="replace", newline="\n")
+            yield from enumerate(_bounded(text), start=1)
+
+
+def _bounded(stream: IO[AnyStr]) -> Iterator[AnyStr]:
+    """The lines, of one that is too long no more than shows that it is."""
+    while line := stream.readline(MAX_LINE + 1):
+        yield line
+        while len(line) > MAX_LINE and line[-1:] not in ("\n", b"\n"):
+            line = stream.readline(MAX_LINE + 1)
 
 
 def _document(fields: Mapping[str, Any], name: str) -> Document:
@@ -56,12 +66,14 @@ def _document(fields: Mapping[str, Any], name: str) -> Document:
     return Document(
         id=_identifier(fields),
         text=_text(fields),
-        title=" ".join(_string(fields, "title").split()),
+        title=" ".join(plain(_string(fields, "title")).split()),
         metadata=_clean_tree({"path": name, "format": "jsonl", **own, **_metadata(fields)}),
     )
 
 
 def _fields(line: bytes | str) -> Mapping[str, Any]:
+    if len(line) > MAX_LINE:
+        raise DocumentError(f"The line is longer than {MAX_LINE:,} bytes; split the document.")
     try:
         plain = line.decode("utf-8-sig") if isinstance(line, bytes) else line
         fields = json.loads(plain, parse_constant=_refuse_constant)
@@ -87,12 +99,12 @@ def _identifier(fields: Mapping[str, Any]) -> str:
 
 def _text(fields: Mapping[str, Any]) -> str:
     if fields.get("text") is not None:
-        return _string(fields, "text")
+        return plain(_string(fields, "text"))
     paragraphs = fields.get("paragraphs")
     if not isinstance(paragraphs, list) or not all(isinstance(item, str) for item in paragraphs):
         raise DocumentError("The line needs a text, or paragraphs as a list of strings.")
     # A blank line would part a paragraph in two, and shift the numbers of those behind it.
-    return "\n\n".join(_BLANK_LINES.sub("\n", clean(item)) for item in paragraphs)
+    return "\n\n".join(_BLANK_LINES.sub("\n", plain(item)) for item in paragraphs)
 
 
 def _metadata(fields: Mapping[str, Any]) -> Mapping[str, Any]:

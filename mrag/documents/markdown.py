@@ -11,6 +11,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from mrag.documents.decoding import decode
+from mrag.documents.reading import read_file
 from mrag.documents.titles import readable
 from mrag.schema import Document, Heading
 
@@ -23,7 +24,7 @@ _BLOCKS = MarkdownIt("commonmark").enable("table").disable("inline")
 
 def load(path: Path, name: str) -> Iterator[Document]:
     """One document a file, titled by its first heading of level 1. Raises OSError and DocumentError."""
-    text = decode(path.read_bytes())
+    text = decode(read_file(path))
     headings = find_headings(text)
     title = next((heading.text for heading in headings if heading.level == 1 and heading.text), "")
     yield Document(
