@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from mrag.documents import jsonl, markdown, text
+from mrag.documents import docx, html, jsonl, markdown, pdf, text
 from mrag.documents.decoding import UnsupportedError, clean
 from mrag.errors import DocumentError, InputError
 from mrag.schema import Document, Outcome, Status
@@ -14,7 +14,7 @@ from mrag.schema import Document, Outcome, Status
 Loader = Callable[[Path, str], Iterator[Document | Outcome]]
 
 LOADERS: Mapping[str, Loader] = {
-    suffix: module.load for module in (text, markdown, jsonl) for suffix in module.SUFFIXES
+    suffix: module.load for module in (text, markdown, html, pdf, docx, jsonl) for suffix in module.SUFFIXES
 }
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from mrag.query.assemble import Order, Piece, assemble, merged, raw_units, values
 from mrag.query.fitting import cut_at_sentence, cut_at_word
 from mrag.schema import Source
-from tests.query_pool import candidate, info
+from tests.query_pool import candidate
 
 
 def words(text: str) -> int:
@@ -148,7 +148,9 @@ def test_both_orders_hold_whole_pieces(pieces: list[Piece], budget: int, count: 
         if context.cut:
             continue
         n = next(n for n in range(len(pieces), -1, -1) if _same_pieces(context.text, pieces[:n]))
-        assert {s.document_id for s in context.sources} == {p.source.document_id for p in pieces[:n] if p.text}
+        assert {s.document_id for s in context.sources} == {
+            p.source.document_id for p in pieces[:n] if p.text
+        }
 
 
 def _same_pieces(text: str, pieces: list[Piece]) -> bool:
