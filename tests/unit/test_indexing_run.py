@@ -100,6 +100,38 @@ def test_every_input_ends_in_one_status(folder: Path) -> None:
     opened.close()
 
 
+ODD_TEXTS: dict[str, str | bytes] = {
+    "nul": b"x" * 9000 + b"one\x00two",
+    "surrogates": b'{"id": "surrogates", "text": "a \\ud800 b \\udfff"}',
+    "bom": "\ufeffone two",
+    "utf-16": "one 日本 two".encode("utf-16"),
+    "crlf": b"one\r\ntwo\rthree\r\n\r\nfour",
+    "zero width": "pay\u200bment \u200dof\u2060fers\ufeff",
+    "right to left": "\u200fשלום עולם\u200e (هذا نص)",
+    "chinese": "这是一个中文句子。没有空格",
+    "one line": "a megabyte on one line, " * 41_000,
+    "control": "\x01\x02\x1b[0m",
+    "lone marks": "\u0301\u0301",
+    "latin": "Die Straße ist schön und süß".encode("cp1252"),
+    "tags": "<|im_start|> {x} </s> <think> [3]",
+}
+
+
+def test_odd_texts_end_in_indexed_and_are_all_there(folder: Path) -> None:
+    for name, text in ODD_TEXTS.items():
+        suffix = ".jsonl" if name == "surrogates" else ".txt"
+        (folder / (name + suffix)).write_bytes(text if isinstance(text, bytes) else text.encode())
+    (folder / "invisible.txt").write_text("\u200b\ufeff\u2060")
+    report = index(folder)
+    assert counts(report) == {"indexed": len(ODD_TEXTS), "empty": 1}
+    assert report.coverage.after_repair == 1.0
+    opened = Collection.open(folder.parent / "root", "default")
+    assert [unit.text for unit in opened.units("zero width.txt")] == ["payment \u200doffers"]
+    assert [unit.text for unit in opened.units("crlf.txt")] == ["one\ntwo\nthree", "four"]
+    assert " ".join(unit.text for unit in opened.units("one line.txt")) == str(ODD_TEXTS["one line"]).strip()
+    opened.close()
+
+
 def test_a_second_run_does_only_what_is_new(folder: Path) -> None:
     write(folder, a="One.", b="Two.", c="Three.", d="Four.")
     index(folder)
