@@ -140,8 +140,9 @@ def _inferred(rows: Sequence[Row]) -> list[bool]:
     leading = _leading(rows[:first])
     heads = [row for row, is_head in zip(rows, leading, strict=False) if is_head]
     if not any(map(_is_surely_head, heads)) and not _has_column_of_figures(rows[first:]):
-        leading = [False] * first
-    return [*leading, *(_interrupts(row) for row in rows[first:])]
+        leading, heads = [False] * first, []
+    known = {cell.text for row in heads for cell in row.values}
+    return [*leading, *(_interrupts(row, known) for row in rows[first:])]
 
 
 def _looks_headed(rows: Sequence[Row]) -> bool:
@@ -158,10 +159,10 @@ def _leading(rows: Sequence[Row]) -> list[bool]:
     headed: set[int] = set()
     flags = []
     for row in rows:
-        columns = {column for cell in row.values for column in range(cell.column, cell.end)}
+        columns = {cell.column for cell in row.values if cell.span == 1}
         goes_on = _all_dates(row) or all(cell.text[0].islower() for cell in row.values)
         repeats = columns <= headed and row.cells[0].column == 0 and not goes_on
-        flags.append(bool(columns) and not repeats)
+        flags.append(bool(row.values) and not (columns and repeats))
         headed |= columns
     return flags
 
@@ -180,11 +181,12 @@ def _has_column_of_figures(body: Sequence[Row]) -> bool:
     return any(sum(flags) >= _MOSTLY * len(flags) for flags in below.values())
 
 
-def _interrupts(row: Row) -> bool:
-    """New heads further down: years alone, or words over several columns beside no row head."""
+def _interrupts(row: Row, known: set[str]) -> bool:
+    """New heads further down: years alone, heads that were there before, words over the cells alone."""
     if row.has_figures or not row.values:
         return False
-    return _all_dates(row) or (row.cells[0].column > 0 and len(row.cells) > 1)
+    is_repeated = all(cell.text in known for cell in row.values)
+    return is_repeated or _is_surely_head(row)
 
 
 def _all_dates(row: Row) -> bool:

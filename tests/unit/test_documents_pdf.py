@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from PIL import Image
+from reportlab.lib.pdfencrypt import StandardEncryption
 from reportlab.pdfgen.canvas import Canvas
 
 from mrag.documents.loaders import read_input
@@ -109,7 +112,7 @@ def test_text_across_the_page_is_kept(tmp_path: Path) -> None:
 
 
 def test_page_numbers_are_left_out_and_running_titles_read_once(tmp_path: Path) -> None:
-    def page(number: int) -> None:
+    def page(number: int) -> Callable[[Canvas], None]:
         def draw(sheet: Canvas) -> None:
             sheet.drawString(LEFT, 810, "Annual report")
             draw_lines(
@@ -117,19 +120,19 @@ def test_page_numbers_are_left_out_and_running_titles_read_once(tmp_path: Path) 
             )
             sheet.drawCentredString(300, 30, f"- {number} -")
 
-        return draw  # type: ignore[return-value]
+        return draw
 
-    text = load(tmp_path, drawn_pdf(*map(page, range(1, 7)))).text  # type: ignore[arg-type]
+    text = load(tmp_path, drawn_pdf(*map(page, range(1, 7)))).text
     assert text.count("Annual report") == 1
     assert "- 3 -" not in text
     assert all(f"What {number} pages say about nets." in text for number in range(1, 7))
 
 
 def test_numbers_that_differ_from_page_to_page_are_no_page_numbers(tmp_path: Path) -> None:
-    def bill(number: int) -> None:
-        return lambda sheet: draw_lines(sheet, [f"Bill {number}", "for oars", "and nets", "and", "ropes"])  # type: ignore[return-value]
+    def bill(number: int) -> Callable[[Canvas], None]:
+        return lambda sheet: draw_lines(sheet, [f"Bill {number}", "for oars", "and nets", "and", "ropes"])
 
-    text = load(tmp_path, drawn_pdf(*map(bill, (417, 512, 623, 811)))).text  # type: ignore[arg-type]
+    text = load(tmp_path, drawn_pdf(*map(bill, (417, 512, 623, 811)))).text
     assert all(f"Bill {number}" in text for number in (417, 512, 623, 811))
 
 
@@ -241,6 +244,72 @@ def test_two_tables_on_a_page_have_heads_of_their_own(tmp_path: Path) -> None:
     ]
 
 
+def test_stacked_tables_keep_their_own_years(tmp_path: Path) -> None:
+    def draw(sheet: Canvas) -> None:
+        for number, year in enumerate(("2023", "2022", "2021")):
+            top = TOP - number * 6 * PITCH
+            sheet.drawCentredString(450, top, f"Year ended June 30, {year}")
+            rows = {"North": ["1", "2", "3"], "South": ["4", "5", "9"]}
+            draw_statement(sheet, ["Boats", "Oars", "Total"], rows, top=top - PITCH)
+
+    lines = load(tmp_path, drawn_pdf(draw)).text.split("\n")
+    north = [line for line in lines if line.startswith("| North")]
+    assert north == [
+        "| North | "
+        + " | ".join(f"Year ended June 30, {year} {name}" for name in ("Boats: 1", "Oars: 2", "Total: 3"))
+        for year in ("2023", "2022", "2021")
+    ]
+
+
+def test_a_head_stands_over_all_that_its_rule_does(tmp_path: Path) -> None:
+    def draw(sheet: Canvas) -> None:
+        sheet.drawString(LEFT, TOP - PITCH, "Product")
+        sheet.drawString(200, TOP - PITCH, "Segment")
+        sheet.drawCentredString(430, TOP, "Years ended")
+        sheet.line(325, TOP - 3, 555, TOP - 3)
+        rows = {"Films": ["10,061", "10,033", "8,934"], "Cartons": ["1,093", "1,118", "1,104"]}
+        draw_statement(sheet, ["2023", "2022", "2021"], rows, top=TOP - PITCH)
+        for number, segment in enumerate(("Flexibles", "Rigid"), start=2):
+            sheet.drawString(200, TOP - number * PITCH, segment)
+
+    assert load(tmp_path, drawn_pdf(draw)).text.split("\n")[-1] == (
+        "| Cartons | Segment: Rigid"
+        " | Years ended 2023: 1,093 | Years ended 2022: 1,118 | Years ended 2021: 1,104"
+    )
+
+
+def test_a_rule_below_several_heads_joins_none_of_them(tmp_path: Path) -> None:
+    def draw(sheet: Canvas) -> None:
+        draw_statement(sheet, ["2023", "2022"], {"Cash": ["1", "2"], "Debt": ["3", "4"]})
+        sheet.line(320, TOP - 3, 480, TOP - 3)
+
+    assert load(tmp_path, drawn_pdf(draw)).text.split("\n")[1] == "| Cash | 2023: 1 | 2022: 2"
+
+
+def test_a_line_of_one_columns_head_is_no_head_of_its_neighbours(tmp_path: Path) -> None:
+    def draw(sheet: Canvas) -> None:
+        sheet.drawCentredString(450, TOP + PITCH, "Rigid")
+        draw_statement(
+            sheet, ["Flexibles", "Packaging", "Total"], {"North": ["1", "2", "3"], "South": ["4", "5", "9"]}
+        )
+
+    assert load(tmp_path, drawn_pdf(draw)).text.split("\n")[-1] == (
+        "| South | Flexibles: 4 | Rigid Packaging: 5 | Total: 9"
+    )
+
+
+def test_figures_a_little_below_their_row_head_belong_to_it(tmp_path: Path) -> None:
+    def draw(sheet: Canvas) -> None:
+        draw_statement(sheet, ["2023", "2022"], {"Sales": ["1", "2"], "": [], "Costs": ["5", "6"]})
+        sheet.drawString(LEFT, TOP - 2 * PITCH + 4, "Translation of currencies")
+        for right, figure in ((380, "3"), (470, "4")):
+            sheet.drawRightString(right, TOP - 2 * PITCH - 3, figure)
+
+    assert load(tmp_path, drawn_pdf(draw)).text.split("\n")[2] == (
+        "| Translation of currencies | 2023: 3 | 2022: 4"
+    )
+
+
 def test_prose_around_a_table_is_no_row_of_it(tmp_path: Path) -> None:
     def draw(sheet: Canvas) -> None:
         draw_lines(sheet, PROSE)
@@ -290,8 +359,6 @@ def test_an_encrypted_file_fails_and_one_that_only_forbids_printing_does_not(tmp
     def draw(sheet: Canvas) -> None:
         draw_lines(sheet, PROSE)
 
-    from reportlab.lib.pdfencrypt import StandardEncryption
-
     shut = read(tmp_path, drawn_pdf(draw, encrypt=StandardEncryption("secret")))
     assert shut == Outcome("a.pdf", Status.FAILED, "It is encrypted; save it without a password.")
     open_to_read = StandardEncryption("", ownerPassword="secret", canPrint=0)
@@ -299,8 +366,6 @@ def test_an_encrypted_file_fails_and_one_that_only_forbids_printing_does_not(tmp
 
 
 def test_pictures_without_text_are_unsupported_and_empty_pages_empty(tmp_path: Path) -> None:
-    from PIL import Image
-
     Image.new("RGB", (20, 20), "red").save(tmp_path / "scan.png")
 
     def picture(sheet: Canvas) -> None:

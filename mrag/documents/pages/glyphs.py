@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ctypes
+from bisect import bisect
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import islice
 from math import cos, degrees, radians, sin
 from typing import Any, NamedTuple
 
@@ -22,6 +24,10 @@ _LIGATURES = {
     0xFB00: "ff", 0xFB01: "fi", 0xFB02: "fl", 0xFB03: "ffi", 0xFB04: "ffl", 0xFB05: "st", 0xFB06: "st",
 }  # fmt: skip
 _BOLD_FROM = 600
+_THIN = 3.0  # points, with the air that is reckoned around a stroke
+_BELOW = 0.4  # of a line's height
+_MOST_RULES = 20_000
+_MOST_NEAR = 50
 
 
 class Word(NamedTuple):
@@ -36,7 +42,8 @@ class Word(NamedTuple):
 class Piece:
     """Neighbouring words of one line; `top` and `bottom` in points, downward.
 
-    `order` counts the pieces of a page as they are drawn.
+    `order` counts the pieces of a page as they are drawn. `rule` is where a drawn line right below
+    begins and ends, if there is one.
     """
 
     words: tuple[Word, ...]
@@ -44,6 +51,7 @@ class Piece:
     bottom: float
     bold: bool = False
     order: int = 0
+    rule: tuple[float, float] | None = None
 
     @property
     def text(self) -> str:
@@ -76,6 +84,12 @@ class _Glyph(NamedTuple):
     top: float
 
 
+class _Rule(NamedTuple):
+    height: float
+    left: float
+    right: float
+
+
 def page_pieces(page: pdfium.PdfPage) -> tuple[list[Piece], list[str]]:
     """The pieces that run as most of the page does, whichever way it is turned, and the texts across it.
 
@@ -89,7 +103,7 @@ def page_pieces(page: pdfium.PdfPage) -> tuple[list[Piece], list[str]]:
         upright = [_turned(glyph, angle) for glyph in glyphs if glyph.angle == angle]
         across = [glyph for glyph in glyphs if glyph.angle != angle]
         pieces = [_piece(text_page, run, order) for order, run in enumerate(_runs(upright))]
-        return pieces, list(_across(across))
+        return list(_over_rules(pieces, sorted(_rules(page, angle)))), list(_across(across))
     finally:
         text_page.close()
 
@@ -166,6 +180,32 @@ def _word(glyphs: Sequence[_Glyph]) -> Word:
     text = "".join(glyph.text for glyph in glyphs).encode("utf-16", "surrogatepass")
     left, right = min(glyph.left for glyph in glyphs), max(glyph.right for glyph in glyphs)
     return Word(text.decode("utf-16", "replace"), left, right)
+
+
+def _rules(page: pdfium.PdfPage, angle: int) -> Iterator[_Rule]:
+    """The thin lines along the text."""
+    paths = page.get_objects(filter=[pdfium_c.FPDF_PAGEOBJ_PATH])
+    for path in islice(paths, _MOST_RULES):
+        left, bottom, right, top = path.get_bounds()
+        box = _turned(_Glyph("", 0, angle, left, bottom, right, top), angle)
+        if box.bottom - box.top < _THIN < box.right - box.left:
+            yield _Rule((box.top + box.bottom) / 2, box.left, box.right)
+
+
+def _over_rules(pieces: Sequence[Piece], rules: Sequence[_Rule]) -> Iterator[Piece]:
+    heights = [rule.height for rule in rules]
+    for piece in pieces:
+        near = rules[
+            bisect(heights, piece.bottom - _BELOW * piece.size) : bisect(
+                heights, piece.bottom + _BELOW * piece.size
+            )
+        ]
+        over = [
+            (rule.left, rule.right)
+            for rule in near[:_MOST_NEAR]
+            if rule.left < piece.left + _THIN and piece.right - _THIN < rule.right
+        ]
+        yield replace(piece, rule=over[0]) if over else piece
 
 
 def _across(glyphs: Sequence[_Glyph]) -> Iterator[str]:

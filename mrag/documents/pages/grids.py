@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import insort
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -108,10 +109,13 @@ class _Run:
         """Whether the line is of this table; `singles` is the number of lines without gaps before it."""
         if self._widest is None:
             return True
-        if not _has_figures(line) and self._begins_anew(line):
+        is_wordy = not _has_figures(line)
+        if is_wordy and self._begins_anew(line):
             return False
         if not singles:
             return True
+        if is_wordy and len(line.pieces) != len(self._widest.pieces):
+            return False
         stands_under = all(_overlaps(piece, self._widest.pieces) for piece in line.pieces[1:])
         return stands_under and len(line.pieces) <= len(self._widest.pieces) + 1
 
@@ -120,10 +124,10 @@ class _Run:
         return all(is_date(piece.text) for piece in line.pieces[1:]) or line.left > self._begin(line)
 
     def is_crossed_by(self, line: Line) -> bool:
-        """A line of prose from row heads to the last cells, or a title in the middle of both."""
+        """A note, a line of prose from row heads to the last cells, or a title in the middle of both."""
         is_prose = line.left < _first_cell(self._cells) and line.right > self._last.pieces[-1].left
         is_indented = self._stub + line.size < line.left < self._begin(line)
-        return is_prose or (is_indented and line.right > _first_cell(self._cells))
+        return line.is_item or is_prose or (is_indented and line.right > _first_cell(self._cells))
 
     def _begin(self, line: Line) -> float:
         return _first_cell(self._cells) - _STUB_OVERLAP * line.size
@@ -153,7 +157,7 @@ def _heads_above(text: Sequence[Line], table: Sequence[Line]) -> int:
     above, below = 0, table[0]
     while above < min(len(text), _MOST_HEADS_ABOVE):
         line = text[-1 - above]
-        is_over = line.left > beside_heads and line.left + line.right > 2 * first_cell
+        is_over = 2 * line.left > beside_heads + first_cell and line.right > first_cell - line.size
         if not is_over or below.top - line.bottom > line.size:
             break
         above, below = above + 1, line
@@ -218,11 +222,11 @@ def _joined(columns: Sequence[Column], lines: Sequence[Line]) -> list[Column]:
 
 
 def _widened(columns: Sequence[Column], lines: Sequence[Line]) -> list[Column]:
-    """The columns with all that stands in one of them alone, beside others: their heads above all."""
+    """The columns with all that stands in one of them, on lines that fill them all: their heads above all."""
     wide = list(columns)
     for line in lines:
         parts = [_place(part, columns) for piece in line.pieces for part in _parts(piece, columns)]
-        if len({each.column for each in parts}) == len(parts) > 1:
+        if len({each.column for each in parts}) == len(parts) >= len(columns) - 1:
             for column, span, piece in parts:
                 if span == 1:
                     left, right = wide[column]
@@ -237,8 +241,38 @@ def _edges(piece: Piece) -> tuple[tuple[float, int], tuple[float, int]]:
 def _placed_line(line: Line, columns: Sequence[Column]) -> list[_Placed]:
     parts = [part for piece in line.pieces for part in _parts(piece, columns)]
     placed = [_place(part, columns) for part in parts]
+    rules = Counter(part.rule for part in parts)
     taken = {column for each in placed for column in range(each.column, each.column + each.span)}
-    return [_centred(each, columns, taken) if each.span > 1 and each.column else each for each in placed]
+    return [_reaching(each, columns, taken, rules[each.piece.rule] == 1) for each in placed]
+
+
+def _reaching(head: _Placed, columns: Sequence[Column], taken: set[int], has_own_rule: bool) -> _Placed:
+    """A head of several columns over all of them: over its rule, or else over those in whose middle it is."""
+    piece = head.piece
+    if not head.column or is_figure(piece.text):
+        return head
+    if piece.rule and has_own_rule:
+        ruled = [number for number, column in enumerate(columns) if _share(piece.rule, column) > _OVERLAP]
+        return _Placed(ruled[0], len(ruled), piece) if ruled and ruled[0] else head
+    if len(taken) == head.span and _is_over_all(head, columns):
+        return _Placed(1, len(columns) - 1, piece)
+    is_between = 0 not in taken and len(taken) > head.span and not _is_amid(piece, [columns[head.column]])
+    return _centred(head, columns, taken) if head.span > 1 or is_between else head
+
+
+def _is_over_all(placed: _Placed, columns: Sequence[Column]) -> bool:
+    """Whether a piece alone on its line is a head of all columns, and no line of one column's head."""
+    if not _is_amid(placed.piece, columns[1:]):
+        return False
+    own = columns[placed.column : placed.column + placed.span]
+    is_wider = placed.piece.right - placed.piece.left > own[-1][1] - own[0][0]
+    return is_wider or not _is_amid(placed.piece, own)
+
+
+def _is_amid(piece: Piece, columns: Sequence[Column]) -> bool:
+    """Whether a piece stands in the middle of some columns."""
+    away = (piece.left + piece.right - columns[0][0] - columns[-1][1]) / 2
+    return abs(away) < _CENTRED * piece.size
 
 
 def _parts(piece: Piece, columns: Sequence[Column]) -> Iterator[Piece]:
@@ -260,7 +294,6 @@ def _gutters(columns: Sequence[Column]) -> Iterator[Column]:
 
 def _centred(head: _Placed, columns: Sequence[Column], taken: set[int]) -> _Placed:
     """A head of several columns over all those in whose middle it stands."""
-    middle = (head.piece.left + head.piece.right) / 2
     best = head
     for first in range(head.column, 0, -1):
         if first < head.column and first in taken:
@@ -268,19 +301,20 @@ def _centred(head: _Placed, columns: Sequence[Column], taken: set[int]) -> _Plac
         for end in range(head.column + head.span, len(columns) + 1):
             if end > head.column + head.span and end - 1 in taken:
                 break
-            away = abs((columns[first][0] + columns[end - 1][1]) / 2 - middle)
-            if away < _CENTRED * head.piece.size and end - first > best.span:
+            if end - first > best.span and _is_amid(head.piece, columns[first:end]):
                 best = _Placed(first, end - first, head.piece)
     return best
 
 
+def _share(span: Column, column: Column) -> float:
+    """Of the narrower one, the part that stands above or below the other."""
+    both = min(span[1], column[1]) - max(span[0], column[0])
+    return both / max(min(span[1] - span[0], column[1] - column[0]), 1e-6)
+
+
 def _place(piece: Piece, columns: Sequence[Column]) -> _Placed:
-    width = piece.right - piece.left
-    over = [
-        number
-        for number, (left, right) in enumerate(columns)
-        if min(piece.right, right) - max(piece.left, left) > _OVERLAP * min(width, right - left)
-    ]
+    width = (piece.left, piece.right)
+    over = [number for number, column in enumerate(columns) if _share(width, column) > _OVERLAP]
     if over:
         return _Placed(over[0], over[-1] - over[0] + 1, piece)
     middle = (piece.left + piece.right) / 2
@@ -314,10 +348,12 @@ def _whole_rows(lines: Sequence[list[_Placed]]) -> Iterator[list[list[_Placed]]]
 
 
 def _goes_on(line: Sequence[_Placed], above: Sequence[_Placed]) -> bool:
-    """Whether a line only continues the words of the one above: it begins with a small letter."""
+    """Whether a line continues the one above: its words in small letters, or a row head with figures."""
     if line[0].piece.top - above[0].piece.bottom > _TIGHT * line[0].piece.size:
         return False
     if line[0].column > 0:
+        if above[-1].column == 0 and any(is_figure(each.piece.text) for each in line):
+            return True
         columns = {each.column for each in above}
         return all(each.column in columns and each.piece.text[0].islower() for each in line)
     has_cells, had_cells = line[-1].column > 0, above[-1].column > 0
@@ -325,8 +361,13 @@ def _goes_on(line: Sequence[_Placed], above: Sequence[_Placed]) -> bool:
 
 
 def _is_one_row(group: Sequence[Sequence[_Placed]]) -> bool:
+    """Not where a column has several figures, or a head of several columns stands above theirs."""
+    if len(group) == 1 or len(group) > _MOST_LINES_OF_A_ROW:
+        return len(group) == 1
     figures = [each.column for line in group for each in line if is_figure(each.piece.text)]
-    return len(group) == 1 or (len(group) <= _MOST_LINES_OF_A_ROW and len(figures) == len(set(figures)))
+    places = {(each.column, each.span) for line in group for each in line}
+    columns = [column for first, span in places for column in range(first, first + span)]
+    return len(figures) == len(set(figures)) and len(columns) == len(set(columns))
 
 
 def _row(group: Sequence[Sequence[_Placed]]) -> Row:
