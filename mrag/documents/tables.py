@@ -15,7 +15,7 @@ _FIGURE = re.compile(
 _DATE = re.compile(r"(?:19|20)\d\d[A-Z]?(?:\s*(?:\(\w\)|\*+))?|\d{1,2}\.\d{1,2}\.(?:\d\d){1,2}")
 _MOSTLY = 0.75
 _LONGEST_FIGURE = 40
-_LONGEST_HEAD = 200
+_LONGEST_HEAD = 160
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ def _headed(cell: Cell, heads: Sequence[Row]) -> str:
     if not cell.column or any(len(texts) > 1 for texts in above):
         return cell.text
     head = " ".join(dict.fromkeys(text for texts in above for text in texts))
-    return f"{head.removesuffix(':')}: {cell.text}" if 0 < len(head) <= _LONGEST_HEAD else cell.text
+    return f"{head.removesuffix(':')}: {cell.text}" if 0 < len(head) <= 2 * _LONGEST_HEAD else cell.text
 
 
 def _over(cell: Cell, heads: Row) -> list[str]:
@@ -162,9 +162,13 @@ def _leading(rows: Sequence[Row]) -> list[bool]:
         columns = {cell.column for cell in row.values if cell.span == 1}
         goes_on = _all_dates(row) or all(cell.text[0].islower() for cell in row.values)
         repeats = columns <= headed and row.cells[0].column == 0 and not goes_on
-        flags.append(bool(row.values) and not (columns and repeats))
+        flags.append(_may_be_head(row) and not (columns and repeats))
         headed |= columns
     return flags
+
+
+def _may_be_head(row: Row) -> bool:
+    return bool(row.values) and all(len(cell.text) <= _LONGEST_HEAD for cell in row.values)
 
 
 def _is_surely_head(row: Row) -> bool:
@@ -183,7 +187,7 @@ def _has_column_of_figures(body: Sequence[Row]) -> bool:
 
 def _interrupts(row: Row, known: set[str]) -> bool:
     """New heads further down: years alone, heads that were there before, words over the cells alone."""
-    if row.has_figures or not row.values:
+    if row.has_figures or not _may_be_head(row):
         return False
     is_repeated = all(cell.text in known for cell in row.values)
     return is_repeated or _is_surely_head(row)

@@ -310,6 +310,24 @@ def test_figures_a_little_below_their_row_head_belong_to_it(tmp_path: Path) -> N
     )
 
 
+def test_a_row_of_words_between_numbered_ones_is_no_head(tmp_path: Path) -> None:
+    entries = [
+        ("21", ".1", "Subsidiaries"),
+        ("22", "", "Guarantors"),
+        ("23", "", "Consent"),
+        ("31", ".1", "Oaths"),
+    ]
+
+    def draw(sheet: Canvas) -> None:
+        for number, (whole, part, text) in enumerate(entries):
+            for left, words in ((LEFT, whole), (LEFT + 24, part), (200, text), (450, "Filed")):
+                sheet.drawString(left, TOP - number * PITCH, words)
+
+    assert load(tmp_path, drawn_pdf(draw)).text.split("\n") == [
+        "| " + " | ".join(filter(None, (*entry, "Filed"))) for entry in entries
+    ]
+
+
 def test_prose_around_a_table_is_no_row_of_it(tmp_path: Path) -> None:
     def draw(sheet: Canvas) -> None:
         draw_lines(sheet, PROSE)

@@ -121,7 +121,8 @@ class _Run:
 
     def _begins_anew(self, line: Line) -> bool:
         """Heads of columns after figures: years alone, or words over the cells only."""
-        return all(is_date(piece.text) for piece in line.pieces[1:]) or line.left > self._begin(line)
+        are_years = all(is_date(piece.text) for piece in line.pieces[1:])
+        return are_years or line.left > max(self._begin(line), self._stub + line.size)
 
     def is_crossed_by(self, line: Line) -> bool:
         """A note, a line of prose from row heads to the last cells, or a title in the middle of both."""
