@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 
-from mrag.query.words import STOP_WORDS, TOKEN, bare, tokens
+from mrag.documents.words import STOP_WORDS, TOKEN, bare, tokens
 
 Date = tuple[int | None, int | None, int | None]
 
@@ -54,6 +54,10 @@ class Facts:
     numbers: frozenset[Decimal]
     names: frozenset[str]
 
+    def __bool__(self) -> bool:
+        """Whether anything is stated."""
+        return bool(self.dates or self.numbers or self.names)
+
     @property
     def quantities(self) -> frozenset[Decimal]:
         """The numbers, the years and days of the dates among them."""
@@ -73,11 +77,16 @@ def facts(text: str, ordinary: frozenset[str] = frozenset()) -> Facts:
 
 def supports(quote: str, claim: str, ordinary: frozenset[str] = frozenset()) -> bool:
     """Whether every number, date and name of `claim` stands in `quote`, in whatever notation."""
+    return not unsupported(quote, claim, ordinary)
+
+
+def unsupported(quote: str, claim: str, ordinary: frozenset[str] = frozenset()) -> Facts:
+    """The dates, numbers and names of `claim` that do not stand in `quote`, in whatever notation."""
     claimed, given = facts(claim, ordinary), facts(quote)
-    return (
-        all(any(_within(date, other) for other in given.dates) for date in claimed.dates)
-        and claimed.numbers <= given.quantities
-        and claimed.names <= _mentioned(quote)
+    return Facts(
+        frozenset(date for date in claimed.dates if not any(_within(date, other) for other in given.dates)),
+        claimed.numbers - given.quantities,
+        claimed.names - _mentioned(quote),
     )
 
 
