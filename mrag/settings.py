@@ -113,8 +113,12 @@ class Method(Strict):
 
 
 class DocumentSettings(Strict):
-    """What becomes a source unit: paragraphs, none above `max_unit_tokens` of the encoder."""
+    """What becomes a source unit (M-RAG III-B): paragraphs or token-based segments.
 
+    None is above `max_unit_tokens` of the encoder; segments are filled up to it, over paragraphs' ends.
+    """
+
+    unit: Literal["paragraph", "tokens"] = "paragraph"
     max_unit_tokens: int = Field(240, ge=16)
 
 

@@ -12,7 +12,7 @@ from mrag.models.language_model import Request
 from mrag.models.scripted import ScriptedModel
 from mrag.models.tokens import ByteTokenizer
 from mrag.schema import Built, Document
-from mrag.settings import ExtractionSettings
+from mrag.settings import DocumentSettings, ExtractionSettings
 
 
 def numbers_of(request: Request) -> list[int]:
@@ -65,7 +65,12 @@ def numbered(count: int) -> Document:
 
 def builder(**extraction: Any) -> Markers:
     """The builder under test, for units of up to 1000 bytes."""
-    return Markers(ExtractionSettings(**extraction), ByteTokenizer(), 1000, {"model": "scripted"})
+    return Markers(
+        ExtractionSettings(**extraction),
+        ByteTokenizer(),
+        DocumentSettings(max_unit_tokens=1000),
+        {"model": "scripted"},
+    )
 
 
 async def build(

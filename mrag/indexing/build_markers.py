@@ -19,7 +19,7 @@ from mrag.models.language_model import LanguageModel
 from mrag.models.prompt import prompt_identity
 from mrag.models.tokens import Tokenizer
 from mrag.schema import Document, SourceUnit
-from mrag.settings import ExtractionSettings
+from mrag.settings import DocumentSettings, ExtractionSettings
 
 _NO_RECORD = "the reply holds no record"
 
@@ -38,7 +38,7 @@ class Markers(Builder):
         self,
         settings: ExtractionSettings,
         tokenizer: Tokenizer,
-        max_unit_tokens: int,
+        documents: DocumentSettings,
         parameters: Mapping[str, Any],
     ) -> None:
         made_by = {
@@ -46,7 +46,7 @@ class Markers(Builder):
             "validator": VALIDATOR,
             **settings.model_dump(exclude={"key_text"}),
         }
-        super().__init__(tokenizer, max_unit_tokens, {**parameters, **made_by})
+        super().__init__(tokenizer, documents, {**parameters, **made_by})
         self._settings = settings
 
     def estimates(self, document: Document, model: LanguageModel) -> Iterator[Estimate]:
