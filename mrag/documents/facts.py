@@ -167,13 +167,15 @@ def _within(claimed: Date, given: Date) -> bool:
 def _names(text: str, ordinary: frozenset[str]) -> set[str]:
     found = set()
     for match in TOKEN.finditer(text):
-        word = bare(match[0])
-        if _value(match[0]) is not None or word in STOP_WORDS or word in _SCALES:
+        if _value(match[0]) is not None:
             continue
-        capital = any(c.isupper() for c in match[0])
+        if any(c.isdigit() for c in match[0]):
+            found.add(bare(match[0]))
+            continue
         starts = bool(_STARTS.search(text[: match.start()]))
-        if any(c.isdigit() for c in word) or (capital and not (starts and word in ordinary)):
-            found.add(word)
+        # Of `Alma-class` only `Alma` is a name.
+        parts = {bare(part) for part in match[0].split("-") if any(c.isupper() for c in part)}
+        found |= {part for part in parts - STOP_WORDS - _SCALES.keys() if not (starts and part in ordinary)}
     return found
 
 

@@ -8,13 +8,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from mrag.documents.decoding import clean
+from mrag.indexing.grounding import ungrounded
 from mrag.indexing.markers import KEY, POINTERS, VALUE
 from mrag.indexing.records import Draft
 from mrag.indexing.replies import raw_records
 from mrag.indexing.tagging import Window
 from mrag.models.prompt import CONTROL_TOKEN
 
-VALIDATOR = 2  # counted up when other records are valid than before: what was validated is asked anew
+VALIDATOR = 3  # counted up when other records are valid than before: what was validated is asked anew
 
 
 @dataclass(frozen=True)
@@ -75,6 +76,8 @@ def _validated(raw: Mapping[str, Any], window: Window, max_pointers: int) -> Dra
         raise _InvalidError("the value is longer than what it is taken from")
     if _belongs_elsewhere(value, pointers, window):
         raise _InvalidError("its value is taken from a unit that it does not point to")
+    if reason := ungrounded(value, window.around(pointers)):
+        raise _InvalidError(reason)
     return Draft((key,), value, pointers)
 
 

@@ -120,7 +120,7 @@ def test_other_replies_of_the_model_give_other_ids() -> None:
         built = asyncio.run(markers().build(document("A first. A second."), Asker(model)))
         return {each.id for each in built.records}
 
-    assert not ids("It says one thing.") & ids("It says another thing.")
+    assert not ids("It is the first.") & ids("It is the second.")
 
 
 @every_builder

@@ -27,6 +27,10 @@ from mrag.documents.facts import Facts, facts, supports, unsupported
         ("a 12-inch lens", "12 inches", True),
         ("in the 1990s", "1990", True),
         ("５ men came", "5 men", True),
+        ("ferries of the Alma class", "Alma-class ferries", True),
+        ("ferries of the Alma class", "Runa-class ferries", False),
+        ("the Antrell-Corvane workshop", "a workshop of Corvane", True),
+        ("model VP-08, not 09", "VP-09", False),
     ],
 )
 def test_a_claim_may_have_another_notation(quote: str, claim: str, holds: bool) -> None:

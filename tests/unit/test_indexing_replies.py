@@ -64,8 +64,8 @@ BROKEN: dict[str, tuple[str, list[Draft], int]] = {
     "trailing comma in a record": (reply(ONE[:-1] + ",}", TWO), [FIRST, SECOND], 0),
     "single quotes": (reply(ONE).replace('"', "'"), [FIRST], 0),
     "single quotes around an apostrophe": (
-        "{'units': [7], 'key': 'What is Alma\\'s age?', 'value': 'Alma's age is known.'}",
-        [Draft(("What is Alma's age?",), "Alma's age is known.", (7,))],
+        "{'units': [7], 'key': 'What is Alma\\'s age?', 'value': 'Alma's from Gdansk.'}",
+        [Draft(("What is Alma's age?",), "Alma's from Gdansk.", (7,))],
         0,
     ),
     "quotes inside a string": (
@@ -74,11 +74,15 @@ BROKEN: dict[str, tuple[str, list[Draft], int]] = {
         0,
     ),
     "bad escape": (
-        r'{"units": [7], "key": "What is \d here?", "value": "It\'s a \"digit\" class."}',
-        [Draft((r"What is \d here?",), "It's a \"digit\" class.", (7,))],
+        r'{"units": [7], "key": "What is \d here?", "value": "It\'s the \"ferry Alma\" in Gdansk."}',
+        [Draft((r"What is \d here?",), "It's the \"ferry Alma\" in Gdansk.", (7,))],
         0,
     ),
-    "line break in a string": (with_value("a\nb").replace("\\n", "\n"), [Draft((Q,), "a\nb", (7,))], 0),
+    "line break in a string": (
+        with_value("Built\nin 1962.").replace("\\n", "\n"),
+        [Draft((Q,), "Built\nin 1962.", (7,))],
+        0,
+    ),
     "missing brace between records": (reply(ONE[:-1] + ", " + TWO), [FIRST, SECOND], 0),
     "cut in a value": (reply(ONE, TWO)[:-30], [FIRST], 0),
     "cut in a key": ('{"records": [' + ONE + ', {"units": [8], "key": "How ma', [FIRST], 0),
@@ -115,8 +119,8 @@ BROKEN: dict[str, tuple[str, list[Draft], int]] = {
     "prose only": ("I can not do that.", [], 0),
     "blanks": (" \n ", [], 0),
     "NUL and half a pair": (
-        '{"units": [7], "key": "a\\u0000 b", "value": "c \\ud83d d"}',
-        [Draft(("a\ufffd b",), "c \ufffd d", (7,))],
+        '{"units": [7], "key": "a\\u0000 b", "value": "Alma \\ud83d ferry"}',
+        [Draft(("a\ufffd b",), "Alma \ufffd ferry", (7,))],
         0,
     ),
 }  # fmt: skip
@@ -147,7 +151,8 @@ def test_a_mark_of_the_source_is_no_identifier() -> None:
 
 
 def test_other_scripts_need_no_spaces() -> None:
-    [draft] = parse(record(key="渡船是哪一年建造的？", value="渡船于1962年建成。"), WINDOW, 1).drafts
+    ferry = window("这艘渡船于1962年在格但斯克建成。")
+    [draft] = parse(record(key="渡船是哪一年建造的？", value="渡船于1962年建成。"), ferry, 1).drafts
     assert draft.value == "渡船于1962年建成。"
 
 
