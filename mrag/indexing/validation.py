@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from mrag.documents.decoding import clean
+from mrag.indexing.form import KEY, KEYS, POINTERS, VALUE, Form
 from mrag.indexing.grounding import ungrounded
-from mrag.indexing.markers import KEY, POINTERS, VALUE
 from mrag.indexing.records import Draft
 from mrag.indexing.replies import raw_records
 from mrag.indexing.tagging import Window
@@ -41,12 +41,13 @@ _SPARE_CHARACTERS = 200
 _CLEARLY = 0.3
 
 
-def parse(reply: str, window: Window, max_pointers: int) -> Parsed:
+def parse(reply: str, window: Window, form: Form) -> Parsed:
     """The records of a reply to `window` that hold what they must."""
-    drafts, rejected = [], []
-    for raw in raw_records(reply):
+    drafts: list[Draft] = []
+    rejected: list[str] = []
+    for raw in raw_records(reply, form):
         try:
-            drafts.append(_validated(raw, window, max_pointers))
+            drafts.append(_validated(raw, window, form, rejected))
         except _InvalidError as reason:
             rejected.append(str(reason))
     return Parsed(merged(drafts), tuple(rejected))
@@ -63,14 +64,41 @@ def merged(drafts: Iterable[Draft]) -> tuple[Draft, ...]:
     return tuple(found.values())
 
 
-def _validated(raw: Mapping[str, Any], window: Window, max_pointers: int) -> Draft:
-    pointers = _pointers(raw.get(POINTERS), window, max_pointers)
-    key = " ".join(_text(raw, KEY, window).split())
-    value = _text(raw, VALUE, window)
+def _validated(raw: Mapping[str, Any], window: Window, form: Form, rejected: list[str]) -> Draft:
+    """The record; of several keys, those that are none are `rejected` alone."""
+    pointers = _pointers(raw.get(POINTERS), window, form.max_pointers) if form.pointers else window.numbers
+    value = _value(raw, pointers, window) if form.values else window.units[0].text
+    keys, reasons = [], []
+    for item in _keys(raw, form):
+        try:
+            keys.append(_key(item, value, window))
+        except _InvalidError as reason:
+            reasons.append(reason)
+    if not keys:
+        raise reasons[0]
+    rejected += map(str, reasons)
+    return Draft(tuple(keys), value, pointers)
+
+
+def _keys(raw: Mapping[str, Any], form: Form) -> list[Any]:
+    """What may be keys, at least one of them: a list, or one key alone where several were asked for."""
+    found = raw.get(form.key_field)
+    if form.key_field == KEYS:
+        return (found if isinstance(found, list) else [found or raw.get(KEY)]) or [None]
+    return [found]
+
+
+def _key(item: Any, value: str, window: Window) -> str:
+    key = " ".join(_text(item, KEY, window).split())
     if key.casefold() == " ".join(value.split()).casefold():
         raise _InvalidError("its key only repeats its value")
     if len(key) > _KEY_CHARACTERS:
         raise _InvalidError("the key is too long to be one")
+    return key
+
+
+def _value(raw: Mapping[str, Any], pointers: tuple[int, ...], window: Window) -> str:
+    value = _text(raw.get(VALUE), VALUE, window)
     source = sum(len(unit.text) for unit in window.units if unit.number in pointers)
     if len(value) > 2 * source + _SPARE_CHARACTERS:
         raise _InvalidError("the value is longer than what it is taken from")
@@ -78,7 +106,7 @@ def _validated(raw: Mapping[str, Any], window: Window, max_pointers: int) -> Dra
         raise _InvalidError("its value is taken from a unit that it does not point to")
     if reason := ungrounded(value, window.around(pointers)):
         raise _InvalidError(reason)
-    return Draft((key,), value, pointers)
+    return value
 
 
 def _belongs_elsewhere(value: str, pointers: tuple[int, ...], window: Window) -> bool:
@@ -118,8 +146,7 @@ def _number(item: Any) -> int | None:
     return int(item)
 
 
-def _text(raw: Mapping[str, Any], field: str, window: Window) -> str:
-    value = raw.get(field)
+def _text(value: Any, field: str, window: Window) -> str:
     if not isinstance(value, str):
         raise _InvalidError(f"it has no {field}")
     text = _without_identifiers(clean(value), window).strip()

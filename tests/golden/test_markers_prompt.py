@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 
+from mrag.indexing.form import Form
 from mrag.indexing.markers import MarkerPrompt
 from mrag.indexing.tagging import Window
 from mrag.indexing.validation import parse
 from mrag.models.scripted import ScriptedModel
 from mrag.schema import SourceUnit
+from mrag.settings import ExtractionSettings
 
 TITLE = "Product note: Saltfinch 2"
 SECTION = (TITLE, "Power")
@@ -64,7 +66,7 @@ EXAMPLE = SourceUnit(
 
 
 def prompt() -> MarkerPrompt:
-    return MarkerPrompt(ScriptedModel([]), max_pointers=3, tokens_per_marker=90)
+    return MarkerPrompt(ScriptedModel([]), ExtractionSettings())
 
 
 def test_the_request_is_what_it_was() -> None:
@@ -95,6 +97,6 @@ def test_the_worked_example_is_a_request_and_a_valid_reply() -> None:
     again = prompt().request(Window("Harbour notes", (EXAMPLE,))).messages[-1].content
     told = re.compile(r"at least \d+ records")
     assert told.sub("", asked.content).replace("(section) Ferries\n", "") == told.sub("", again)
-    parsed = parse(answered.content, Window("Harbour notes", (EXAMPLE,)), max_pointers=1)
+    parsed = parse(answered.content, Window("Harbour notes", (EXAMPLE,)), Form(max_pointers=1))
     assert len(parsed.drafts) == 2
     assert parsed.rejected == ()

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mrag.indexing.form import Form
 from mrag.indexing.records import Draft
 from mrag.indexing.tagging import Window
 from mrag.indexing.validation import merged, parse
@@ -129,7 +130,7 @@ BROKEN: dict[str, tuple[str, list[Draft], int]] = {
 @pytest.mark.parametrize("name", BROKEN)
 def test_broken_replies(name: str) -> None:
     text, kept, rejected = BROKEN[name]
-    parsed = parse(text, WINDOW, max_pointers=2)
+    parsed = parse(text, WINDOW, Form(max_pointers=2))
     assert list(parsed.drafts) == kept
     assert len(parsed.rejected) == rejected, parsed.rejected
 
@@ -139,20 +140,26 @@ def test_a_value_of_the_text_around_is_rejected() -> None:
         "Harbour notes", window("It carries 90 passengers.").units, before=V, after="It sails from May on."
     )
     parsed = parse(
-        reply(record(), record(value="It sails from May on."), record(value="It carries 90.")), gap, 1
+        reply(record(), record(value="It sails from May on."), record(value="It carries 90.")),
+        gap,
+        Form(max_pointers=1),
     )
     assert [draft.value for draft in parsed.drafts] == ["It carries 90."]
 
 
 def test_a_mark_of_the_source_is_no_identifier() -> None:
     cited = window("As was shown before [7], it works.", first=7)
-    [draft] = parse(record(key="What was shown [7]?", value="It was shown before [7]."), cited, 1).drafts
+    [draft] = parse(
+        record(key="What was shown [7]?", value="It was shown before [7]."), cited, Form(max_pointers=1)
+    ).drafts
     assert (draft.keys, draft.value) == (("What was shown [7]?",), "It was shown before [7].")
 
 
 def test_other_scripts_need_no_spaces() -> None:
     ferry = window("这艘渡船于1962年在格但斯克建成。")
-    [draft] = parse(record(key="渡船是哪一年建造的？", value="渡船于1962年建成。"), ferry, 1).drafts
+    [draft] = parse(
+        record(key="渡船是哪一年建造的？", value="渡船于1962年建成。"), ferry, Form(max_pointers=1)
+    ).drafts
     assert draft.value == "渡船于1962年建成。"
 
 
@@ -167,7 +174,7 @@ def test_keys_of_one_value_are_merged() -> None:
 
 @given(st.text(alphabet=st.sampled_from("{}[]\",:'\\ \n" + "unitskeyvalue789")) | st.text())
 def test_no_reply_ends_the_run(text: str) -> None:
-    for draft in parse(text, WINDOW, 2).drafts:
+    for draft in parse(text, WINDOW, Form(max_pointers=2)).drafts:
         assert set(draft.pointers) <= {7, 8, 9}
 
 
@@ -177,4 +184,4 @@ def test_a_cut_reply_keeps_what_is_complete(records: list[str], data: st.DataObj
     at = data.draw(st.integers(0, len(whole)))
     ends = [len(reply(*records[: n + 1])) - len("}]}") for n in range(len(records))]
     complete = {name for name, end in zip(records, ends, strict=True) if end <= at}
-    assert len(parse(whole[:at], WINDOW, 2).drafts) == len(complete)
+    assert len(parse(whole[:at], WINDOW, Form(max_pointers=2)).drafts) == len(complete)

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mrag.indexing.form import Form
 from mrag.indexing.tagging import Window
 from mrag.indexing.validation import parse
 from mrag.schema import SourceUnit
@@ -110,7 +111,7 @@ REJECTED: dict[str, tuple[str, str]] = {
 @pytest.mark.parametrize("name", REJECTED)
 def test_a_bad_record_has_its_reason_and_costs_no_other(name: str) -> None:
     bad, reason = REJECTED[name]
-    parsed = parse(f'{{"records": [{ONE}, {bad}, {TWO}]}}', WINDOW, max_pointers=2)
+    parsed = parse(f'{{"records": [{ONE}, {bad}, {TWO}]}}', WINDOW, Form(max_pointers=2))
     assert [draft.keys for draft in parsed.drafts] == [(GOOD["key"],), (OTHER["key"],)]
     [given_reason] = parsed.rejected
     assert reason in given_reason
@@ -152,7 +153,7 @@ READABLE = {
 
 @pytest.mark.parametrize("name", READABLE)
 def test_a_reply_that_can_be_read_is_read(name: str) -> None:
-    parsed = parse(READABLE[name], WINDOW, max_pointers=2)
+    parsed = parse(READABLE[name], WINDOW, Form(max_pointers=2))
     assert [(*draft.keys, draft.pointers) for draft in parsed.drafts] == [
         (GOOD["key"], (7,)),
         (OTHER["key"], (8,)),
@@ -173,7 +174,7 @@ JSON = st.recursive(
 
 @given(JSON)
 def test_whatever_json_is_replied_only_valid_records_come_out(tree: Any) -> None:
-    for draft in parse(json.dumps(tree), WINDOW, max_pointers=2).drafts:
+    for draft in parse(json.dumps(tree), WINDOW, Form(max_pointers=2)).drafts:
         assert set(draft.pointers) <= set(WINDOW.numbers)
         assert 1 <= len(draft.pointers) <= 2
         assert draft.value.strip()
