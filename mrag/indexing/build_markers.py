@@ -12,9 +12,10 @@ from mrag.indexing.builder import Builder, Drafted, Estimate
 from mrag.indexing.concurrency import all_of
 from mrag.indexing.coverage import coverage, uncovered
 from mrag.indexing.markers import MarkerPrompt, prompt_fingerprint
+from mrag.indexing.merging import merged
 from mrag.indexing.records import Draft
 from mrag.indexing.tagging import Window, tile, with_context
-from mrag.indexing.validation import VALIDATOR, Parsed, merged, parse
+from mrag.indexing.validation import VALIDATOR, Parsed, parse
 from mrag.models.language_model import LanguageModel
 from mrag.models.tokens import Tokenizer
 from mrag.schema import Document, SourceUnit
@@ -58,7 +59,7 @@ class Markers(Builder):
             raise SettingsError("The builder markers needs a language model; set language_model.")
         extraction = _Extraction(document, units, asker, self._settings)
         await extraction.run()
-        return Drafted(merged(extraction.drafts), dict(extraction.rejected))
+        return Drafted(merged(extraction.drafts, self._settings.max_pointers), dict(extraction.rejected))
 
 
 class _Extraction:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from mrag.documents.decoding import clean
 from mrag.indexing.form import KEY, KEYS, POINTERS, VALUE, Form
 from mrag.indexing.grounding import ungrounded
+from mrag.indexing.merging import merged
 from mrag.indexing.records import Draft
 from mrag.indexing.replies import raw_records
 from mrag.indexing.tagging import Window
@@ -20,7 +21,7 @@ VALIDATOR = 3  # counted up when other records are valid than before: what was v
 
 @dataclass(frozen=True)
 class Parsed:
-    """One reply: the valid records, exact duplicates merged, and why each other one was rejected."""
+    """One reply: the valid records, duplicates merged, and why each other one was rejected."""
 
     drafts: tuple[Draft, ...]
     rejected: tuple[str, ...] = ()
@@ -50,18 +51,7 @@ def parse(reply: str, window: Window, form: Form) -> Parsed:
             drafts.append(_validated(raw, window, form, rejected))
         except _InvalidError as reason:
             rejected.append(str(reason))
-    return Parsed(merged(drafts), tuple(rejected))
-
-
-def merged(drafts: Iterable[Draft]) -> tuple[Draft, ...]:
-    """Drafts of one value from the same units become one draft with all their keys."""
-    found: dict[tuple[str, tuple[int, ...]], Draft] = {}
-    for draft in drafts:
-        place = (" ".join(draft.value.split()).casefold(), draft.pointers)
-        keys = (*found[place].keys, *draft.keys) if place in found else draft.keys
-        distinct = {key.casefold(): key for key in reversed(keys)}
-        found[place] = replace(found.get(place, draft), keys=tuple(reversed(distinct.values())))
-    return tuple(found.values())
+    return Parsed(merged(drafts, form.max_pointers), tuple(rejected))
 
 
 def _validated(raw: Mapping[str, Any], window: Window, form: Form, rejected: list[str]) -> Draft:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from mrag.indexing.form import Form
 from mrag.indexing.records import Draft
 from mrag.indexing.tagging import Window
-from mrag.indexing.validation import merged, parse
+from mrag.indexing.validation import parse
 from mrag.schema import SourceUnit
 
 TEXTS = ("The ferry Alma was built in Gdansk in 1962.", "It carries 90 passengers.", "It sails from May on.")
@@ -161,15 +161,6 @@ def test_other_scripts_need_no_spaces() -> None:
         record(key="渡船是哪一年建造的？", value="渡船于1962年建成。"), ferry, Form(max_pointers=1)
     ).drafts
     assert draft.value == "渡船于1962年建成。"
-
-
-def test_keys_of_one_value_are_merged() -> None:
-    drafts = [
-        Draft(("a b",), "The value.", (1,)),
-        Draft(("A B", "c d"), "the  value.", (1,)),
-        Draft(("a b",), "The value.", (2,)),
-    ]
-    assert merged(drafts) == (Draft(("a b", "c d"), "The value.", (1,)), Draft(("a b",), "The value.", (2,)))
 
 
 @given(st.text(alphabet=st.sampled_from("{}[]\",:'\\ \n" + "unitskeyvalue789")) | st.text())
