@@ -20,9 +20,9 @@ Words = frozenset[str]
 def merged(drafts: Iterable[Draft], max_pointers: int) -> tuple[Draft, ...]:
     """Drafts of near-identical values become one: the first, with the keys and pointers of all.
 
-    Near-identical: at least nine tenths of the words of both together are shared, and the values state
-    the same numbers, dates and names and deny the same. Where the pointers together were more than
-    `max_pointers`, both drafts stay.
+    Near-identical: at least nine tenths of the words of both together are shared, in the same order, and
+    the values state the same numbers, dates and names and deny the same. Where the pointers together
+    were more than `max_pointers`, both drafts stay.
     """
     kept: list[Draft] = []
     words_of: list[Words] = []
@@ -58,8 +58,14 @@ def _may_join(some: Draft, other: Draft, max_pointers: int) -> bool:
 
 
 def _state_the_same(some: str, other: str) -> bool:
-    denied, denied_too = (_NEGATIONS.intersection(map(bare, tokens(value))) for value in (some, other))
-    return denied == denied_too and supports(some, other) and supports(other, some)
+    words, others = ([bare(token) for token in tokens(value)] for value in (some, other))
+    shared = {*words} & {*others}
+    return (
+        [word for word in words if word in shared] == [word for word in others if word in shared]
+        and _NEGATIONS.isdisjoint({*words} ^ {*others})
+        and supports(some, other)
+        and supports(other, some)
+    )
 
 
 def _joined(some: Draft, other: Draft) -> Draft:

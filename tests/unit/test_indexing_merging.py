@@ -33,7 +33,6 @@ def test_keys_and_pointers_are_joined() -> None:
     [
         LONG.upper(),
         LONG.replace("small ", ""),
-        LONG.replace(" by the small workshop of Gdansk in 1962", " in 1962 by the small workshop of Gdansk"),
     ],
 )
 def test_what_says_the_same_is_one(other: str) -> None:
@@ -44,6 +43,7 @@ def test_what_says_the_same_is_one(other: str) -> None:
     "other",
     [
         LONG.replace("90", "91"),
+        LONG.replace("Gdansk", "x").replace("Holm", "Gdansk").replace("x", "Holm"),
         LONG.replace("1962", "1963"),
         LONG.replace("Holm", "Visby"),
         LONG.replace("carries", "never carries"),
@@ -72,11 +72,9 @@ def test_whatever_is_merged_every_key_and_unit_is_kept(
     places = {key: draft.pointers for draft in found for key in draft.keys}
     assert all(set(draft.pointers) <= set(places[draft.keys[0]]) for draft in drafts)
     assert all(len(draft.pointers) <= max(max_pointers, 3) for draft in found)
-    # No pair that shares nine tenths of its words is overlooked.
     for at, one in enumerate(found):
         for other in found[at + 1 :]:
-            some, more = set(one.value.split()), set(other.value.split())
-            if some and some == more:
+            if one.value and one.value == other.value:
                 assert len({*one.pointers, *other.pointers}) > max_pointers
 
 
