@@ -12,7 +12,7 @@ from mrag.models.language_model import Request
 from mrag.models.scripted import ScriptedModel
 from mrag.models.tokens import ByteTokenizer
 from mrag.schema import Built, Document
-from mrag.settings import ExtractionSettings
+from mrag.settings import DocumentSettings, ExtractionSettings
 
 
 def numbers_of(request: Request) -> list[int]:
@@ -35,9 +35,17 @@ def asked_for(requests: Sequence[Request]) -> list[list[int]]:
 
 
 def record(*units: int, key: str = "", value: str = "") -> dict[str, Any]:
-    """A record of the reply format; key and value are made up of words that no unit has, if not given."""
-    named = " and ".join(f"zub{unit}" for unit in units)
-    return {"units": list(units), "key": key or f"What is {named}?", "value": value or f"Zab {named} zib."}
+    """A record of the reply format; where none is given, the value is one that any source grounds."""
+    value = value or f"Whose {' and '.join(map(_little_words, units))}."
+    return {"units": list(units), "key": key or f"What is {units}?", "value": value}
+
+
+def _little_words(number: int) -> str:
+    """Words that say nothing, others for each number."""
+    return " ".join(_LITTLE[int(digit)] for digit in str(number))
+
+
+_LITTLE = ("hers", "thus", "whom", "yet", "via", "upon", "neither", "onto", "nor", "ever")
 
 
 def reply(*records: dict[str, Any]) -> str:
@@ -65,7 +73,12 @@ def numbered(count: int) -> Document:
 
 def builder(**extraction: Any) -> Markers:
     """The builder under test, for units of up to 1000 bytes."""
-    return Markers(ExtractionSettings(**extraction), ByteTokenizer(), 1000, {"model": "scripted"})
+    return Markers(
+        ExtractionSettings(**extraction),
+        ByteTokenizer(),
+        DocumentSettings(max_unit_tokens=1000),
+        {"model": "scripted"},
+    )
 
 
 async def build(

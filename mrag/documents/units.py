@@ -1,4 +1,4 @@
-"""Eq. 1: a document as a sequence of source units, its paragraphs, with exact offsets."""
+"""Eq. 1: a document as a sequence of source units, paragraphs or segments, with exact offsets."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby, zip_longest
 from operator import itemgetter
+from typing import Literal
 
 from mrag.documents.sentences import sentence_spans
 from mrag.models.tokens import Tokenizer
@@ -15,6 +16,7 @@ from mrag.schema import Document, Heading, SourceUnit
 
 Span = tuple[int, int]
 Splitter = Callable[[str], Sequence[Span]]
+Between = Callable[[str, int, int], Iterator[Span]]
 
 # A tokenizer of whole words counts a word that it doesn't know as one token, however long it is.
 _CHARACTERS_PER_TOKEN = 16
@@ -22,18 +24,27 @@ _FENCE = re.compile(r"[ \t>]*(?P<mark>`{3,}|~{3,})(?P<info>.*)")
 _WORD = re.compile(r"\S+")
 
 
-def split_units(document: Document, tokenizer: Tokenizer, max_unit_tokens: int) -> tuple[SourceUnit, ...]:
+def split_units(
+    document: Document,
+    tokenizer: Tokenizer,
+    max_unit_tokens: int,
+    unit: Literal["paragraph", "tokens"] = "paragraph",
+) -> tuple[SourceUnit, ...]:
     """Paragraphs (blocks between blank lines, a code fence whole), none above `max_unit_tokens`.
 
     Every character that is not white space lies in one unit or in a heading. Headings are the
     `section` of the units below them; one with nothing below becomes a unit itself. A longer
     paragraph is split at sentences, a longer sentence at white space, a longer word anywhere.
+    With `tokens`, segments of `max_unit_tokens` take whatever stands between two headings instead,
+    cut at white space.
     """
     split = _Split(document.text, tokenizer, max_unit_tokens)
+    between: Between = _paragraphs if unit == "paragraph" else _stretch
+    splitters = (sentence_spans, _words, _characters) if unit == "paragraph" else (_words, _characters)
     spans = [
         (piece, block.section)
-        for block in _blocks(document)
-        for piece in split.pieces(block.span, (sentence_spans, _words, _characters))
+        for block in _blocks(document, between)
+        for piece in split.pieces(block.span, splitters)
     ]
     return tuple(
         SourceUnit(
@@ -56,16 +67,17 @@ class _Block:
     section: tuple[str, ...]
 
 
-def _blocks(document: Document) -> Iterator[_Block]:
+def _blocks(document: Document, between: Between) -> Iterator[_Block]:
+    """The spans that `between` finds before, between and after the headings."""
     text, headings = document.text, document.headings
     first = headings[0].start if headings else len(text)
-    yield from (_Block(span, ()) for span in _paragraphs(text, 0, first))
+    yield from (_Block(span, ()) for span in between(text, 0, first))
     path: list[Heading] = []
     for heading, following in zip_longest(headings, headings[1:]):
         path = [above for above in path if above.level < heading.level]
         parents = _section(path)
         path.append(heading)
-        below = list(_paragraphs(text, heading.end, following.start if following else len(text)))
+        below = list(between(text, heading.end, following.start if following else len(text)))
         if not below and (following is None or following.level <= heading.level):
             yield _Block((heading.start, heading.end), parents)
         yield from (_Block(span, _section(path)) for span in below)
@@ -87,6 +99,13 @@ def _paragraphs(text: str, start: int, end: int) -> Iterator[Span]:
         if is_filled:
             block = list(group)
             yield _trim(text, block[0][1], block[-1][2])
+
+
+def _stretch(text: str, start: int, end: int) -> Iterator[Span]:
+    """All of `text[start:end]`, trimmed, if there is any."""
+    left, right = _trim(text, start, end)
+    if left < right:
+        yield left, right
 
 
 def _lines(text: str, start: int, end: int) -> Iterator[Span]:

@@ -10,7 +10,7 @@ from mrag.indexing.builder import Builder, Drafted
 from mrag.indexing.records import Draft
 from mrag.models.tokens import Tokenizer
 from mrag.schema import Document, RecordKind, SourceUnit
-from mrag.settings import FixedBuilder
+from mrag.settings import DocumentSettings, FixedBuilder
 
 
 class Fixed(Builder):
@@ -22,10 +22,10 @@ class Fixed(Builder):
         self,
         settings: FixedBuilder,
         tokenizer: Tokenizer,
-        max_unit_tokens: int,
+        documents: DocumentSettings,
         parameters: Mapping[str, Any],
     ) -> None:
-        super().__init__(tokenizer, max_unit_tokens, {**parameters, **settings.model_dump()})
+        super().__init__(tokenizer, documents, {**parameters, **settings.model_dump()})
         self._settings = settings
 
     async def _draft(self, document: Document, units: Sequence[SourceUnit], asker: Asker | None) -> Drafted:

@@ -11,15 +11,15 @@ from mrag.indexing.asking import Asker
 from mrag.indexing.builder import Builder, Drafted, Estimate
 from mrag.indexing.concurrency import all_of
 from mrag.indexing.coverage import coverage, uncovered
-from mrag.indexing.markers import PROMPT, MarkerPrompt
+from mrag.indexing.markers import MarkerPrompt, prompt_fingerprint
+from mrag.indexing.merging import merged
 from mrag.indexing.records import Draft
 from mrag.indexing.tagging import Window, tile, with_context
-from mrag.indexing.validation import VALIDATOR, Parsed, merged, parse
+from mrag.indexing.validation import VALIDATOR, Parsed, parse
 from mrag.models.language_model import LanguageModel
-from mrag.models.prompt import prompt_identity
 from mrag.models.tokens import Tokenizer
 from mrag.schema import Document, SourceUnit
-from mrag.settings import ExtractionSettings
+from mrag.settings import DocumentSettings, ExtractionSettings
 
 _NO_RECORD = "the reply holds no record"
 
@@ -38,15 +38,15 @@ class Markers(Builder):
         self,
         settings: ExtractionSettings,
         tokenizer: Tokenizer,
-        max_unit_tokens: int,
+        documents: DocumentSettings,
         parameters: Mapping[str, Any],
     ) -> None:
         made_by = {
-            "prompt": prompt_identity(PROMPT),
+            "prompt": prompt_fingerprint(settings),
             "validator": VALIDATOR,
-            **settings.model_dump(exclude={"key_text"}),
+            **settings.model_dump(exclude={"key_text", "examples"}),
         }
-        super().__init__(tokenizer, max_unit_tokens, {**parameters, **made_by})
+        super().__init__(tokenizer, documents, {**parameters, **made_by})
         self._settings = settings
 
     def estimates(self, document: Document, model: LanguageModel) -> Iterator[Estimate]:
@@ -59,7 +59,7 @@ class Markers(Builder):
             raise SettingsError("The builder markers needs a language model; set language_model.")
         extraction = _Extraction(document, units, asker, self._settings)
         await extraction.run()
-        return Drafted(merged(extraction.drafts), dict(extraction.rejected))
+        return Drafted(merged(extraction.drafts, self._settings.max_pointers), dict(extraction.rejected))
 
 
 class _Extraction:
@@ -76,7 +76,7 @@ class _Extraction:
         self._units = units
         self._asker = asker
         self._settings = settings
-        self._prompt = MarkerPrompt(asker.model, settings.max_pointers, settings.tokens_per_marker)
+        self._prompt = MarkerPrompt(asker.model, settings)
         self._unanswered: dict[int, ModelError] = {}
         self.drafts: list[Draft] = []
         self.rejected = Counter[str]()
@@ -87,8 +87,10 @@ class _Extraction:
             yield Estimate(self._prompt.request(window), self._prompt.expected_tokens(window))
 
     async def run(self) -> None:
-        """Deviation: the paper retries the whole document; here a retry asks for the gaps only, each
-        between its neighbours' text, as what was validated would only be paid for and thrown away.
+        """All windows, then what `retry` says, until enough is covered.
+
+        Deviation: the paper retries the whole document (`document`); with `gaps` a retry asks for these
+        only, each between its neighbours' text, as what was validated would be paid for and thrown away.
 
         Raises the error of a window that was never answered, after all the others were.
         """
@@ -98,15 +100,23 @@ class _Extraction:
                 break
             if not all(error.retryable for error in self._unanswered.values()):
                 break
-            gaps = self._windows(uncovered(self._units, self.drafts))
-            await self._round((self._placed(window) for window in gaps), attempt)
+            await self._again(attempt)
         for error in self._unanswered.values():
             raise error
 
+    async def _again(self, attempt: int) -> None:
+        """Another round; of two tries of the whole document the one that covers more is kept."""
+        if self._settings.retry == "gaps":
+            gaps = self._windows(uncovered(self._units, self.drafts))
+            await self._round((self._placed(window) for window in gaps), attempt)
+            return
+        before, self.drafts = self.drafts, []
+        await self._round(self._windows(self._units), attempt)
+        self.drafts = max(before, self.drafts, key=lambda drafts: coverage(self._units, drafts))
+
     def _windows(self, units: Sequence[SourceUnit]) -> Iterator[Window]:
-        runs = tile(
-            units, self._settings.window_units, lambda run: self._prompt.fits(Window(self._title, run))
-        )
+        limit = self._settings.window_units if self._prompt.form.pointers else 1
+        runs = tile(units, limit, lambda run: self._prompt.fits(Window(self._title, run)))
         return (Window(self._title, run) for run in runs)
 
     def _placed(self, window: Window) -> Window:
@@ -132,7 +142,7 @@ class _Extraction:
             reply = await self._asker.complete(request)
         except (ModelError, CapReachedError) as error:
             return error
-        parsed = parse(reply.text, window, self._settings.max_pointers)
+        parsed = parse(reply.text, window, self._prompt.form)
         if parsed.drafts:
             await self._asker.validated(request, reply)
         return parsed

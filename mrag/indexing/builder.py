@@ -16,6 +16,7 @@ from mrag.indexing.records import Draft, records_of
 from mrag.models.language_model import LanguageModel, Request
 from mrag.models.tokens import Tokenizer
 from mrag.schema import Built, Coverage, Document, SourceUnit, Usage
+from mrag.settings import DocumentSettings
 
 
 @dataclass(frozen=True)
@@ -42,10 +43,12 @@ class Builder(ABC):
     name: ClassVar[str]
     needs_model: ClassVar[bool] = False
 
-    def __init__(self, tokenizer: Tokenizer, max_unit_tokens: int, parameters: Mapping[str, Any]) -> None:
+    def __init__(
+        self, tokenizer: Tokenizer, documents: DocumentSettings, parameters: Mapping[str, Any]
+    ) -> None:
         self._tokenizer = tokenizer
-        self._max_unit_tokens = max_unit_tokens
-        self.parameters = {"name": self.name, "max_unit_tokens": max_unit_tokens, **parameters}
+        self._documents = documents
+        self.parameters = {"name": self.name, **documents.model_dump(), **parameters}
 
     @property
     def fingerprint(self) -> str:
@@ -55,7 +58,7 @@ class Builder(ABC):
 
     def units(self, document: Document) -> tuple[SourceUnit, ...]:
         """The source units of a document, as its records will point to them."""
-        return split_units(document, self._tokenizer, self._max_unit_tokens)
+        return split_units(document, self._tokenizer, self._documents.max_unit_tokens, self._documents.unit)
 
     def estimates(self, document: Document, model: LanguageModel) -> Iterator[Estimate]:
         """What `build` will ask `model` at least: nothing where records come from rules."""

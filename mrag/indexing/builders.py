@@ -12,14 +12,14 @@ from mrag.settings import FixedBuilder, LanguageModelSettings, MarkersBuilder, S
 
 def make_builder(settings: Settings, tokenizer: Tokenizer) -> Builder:
     """The builder of `settings.method`. `tokenizer` is the encoder's: units and chunks are in its tokens."""
-    builder, limit = settings.method.builder, settings.documents.max_unit_tokens
+    builder, documents = settings.method.builder, settings.documents
     parameters = {"tokenizer": settings.encoder.model}
     if isinstance(builder, MarkersBuilder):
         parameters["model"] = _name(settings.indexing_model)
-        return Markers(settings.extraction, tokenizer, limit, parameters)
+        return Markers(settings.extraction, tokenizer, documents, parameters)
     if isinstance(builder, FixedBuilder):
-        return Fixed(builder, tokenizer, limit, parameters)
-    return Units(tokenizer, limit, parameters)
+        return Fixed(builder, tokenizer, documents, parameters)
+    return Units(tokenizer, documents, parameters)
 
 
 def _name(model: LanguageModelSettings) -> str:

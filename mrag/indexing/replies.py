@@ -7,12 +7,12 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from mrag.indexing.markers import KEY, POINTERS, RECORDS, VALUE
+from mrag.indexing.form import KEY, KEYS, POINTERS, RECORDS, VALUE, Form
 from mrag.models.replies import answer_of, objects
 
 Raw = Mapping[str, Any]
 
-_ANY_FIELD = "|".join((POINTERS, KEY, VALUE))
+_ANY_FIELD = "|".join((POINTERS, KEY, KEYS, VALUE))
 # A string ends at a quote before a comma, a bracket or the next field, so that quotes inside need no escape.
 _END = rf"""(?=\s*(?:[,}}\]]|["'](?:{_ANY_FIELD})["']\s*:|\Z))"""
 _STRINGS = {
@@ -20,11 +20,13 @@ _STRINGS = {
     for name in (KEY, VALUE)
 }
 _POINTERS = re.compile(rf"""["']{POINTERS}["']\s*:\s*(?:\[[^\]{{}}]*\]|["'][^"'{{}}]*["']|\d+)""")
+_KEYS = re.compile(rf"""["']{KEYS}["']\s*:\s*\[(?P<list>.*?)(?:\]\s*(?=[,}}])|\Z)""", re.DOTALL)
+_ITEM = re.compile(r"""(?P<quote>["'])(?P<text>.*?)(?P=quote)(?=\s*,|\s+["']|\s*\Z)""", re.DOTALL)
 _BARE_QUOTE = re.compile(r'(?<!\\)"')
 _BAD_ESCAPE = re.compile(r'\\(?!["\\/bfnrtu])')
 
 
-def raw_records(reply: str) -> list[Raw]:
+def raw_records(reply: str, form: Form) -> list[Raw]:
     """The record objects of a reply in order, unchecked; `{}` for an object that is none.
 
     A reply that was cut keeps its complete records, broken syntax those whose fields can be told.
@@ -33,7 +35,7 @@ def raw_records(reply: str) -> list[Raw]:
     try:
         return list(_records_in(json.loads(answer)))
     except (ValueError, RecursionError):
-        return list(_salvaged(answer))
+        return list(_salvaged(answer, form))
 
 
 def _records_in(tree: Any) -> Iterator[Raw]:
@@ -47,7 +49,7 @@ def _records_in(tree: Any) -> Iterator[Raw]:
         yield tree if isinstance(tree, dict) else {}
 
 
-def _salvaged(answer: str) -> Iterator[Raw]:
+def _salvaged(answer: str, form: Form) -> Iterator[Raw]:
     """Object by object: one that is JSON counts as it is, one that is not by its fields."""
     for found in objects(answer):
         if not isinstance(found, str):
@@ -55,7 +57,7 @@ def _salvaged(answer: str) -> Iterator[Raw]:
             continue
         fields = _by_fields(found)
         # What opens around other objects, and what was cut, is no record of its own.
-        if len(fields) == 3 or found.endswith("}"):
+        if fields.keys() >= set(form.fields) or found.endswith("}"):
             yield fields
 
 
@@ -63,6 +65,8 @@ def _by_fields(broken: str) -> Raw:
     fields: dict[str, Any] = {}
     if pointers := _POINTERS.search(broken):
         fields[POINTERS] = [int(number) for number in re.findall(r"\d{1,9}", pointers[0])]
+    if keys := _KEYS.search(broken):
+        fields[KEYS] = [_unescaped(item["text"]) for item in _ITEM.finditer(keys["list"])]
     for name, pattern in _STRINGS.items():
         if string := pattern.search(broken):
             fields[name] = _unescaped(string["text"])

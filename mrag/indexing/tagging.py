@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -33,6 +33,22 @@ class Window:
     def text(self) -> str:
         """All that a record of this window can be taken from."""
         return "\n".join((self.title, *(line for unit in self.units for line in (*unit.section, unit.text))))
+
+    def around(self, pointers: Collection[int]) -> str:
+        """What a value that points to these units may say: their text, title and sections, and the
+        neighbours that were shown with them."""
+        near = {number + step for number in pointers for step in (-1, 0, 1)}
+        units = [unit for unit in self.units if unit.number in near]
+        first, last = self.numbers[0], self.numbers[-1]
+        return "\n".join(
+            (
+                self.title,
+                *(line for unit in units if unit.number in pointers for line in unit.section),
+                *(unit.text for unit in units),
+                self.before if first in pointers else "",
+                self.after if last in pointers else "",
+            )
+        )
 
 
 def tagged(window: Window) -> str:

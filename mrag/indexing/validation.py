@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from mrag.documents.decoding import clean
-from mrag.indexing.markers import KEY, POINTERS, VALUE
+from mrag.indexing.form import KEY, KEYS, POINTERS, VALUE, Form
+from mrag.indexing.grounding import ungrounded
+from mrag.indexing.merging import merged
 from mrag.indexing.records import Draft
 from mrag.indexing.replies import raw_records
 from mrag.indexing.tagging import Window
 from mrag.models.prompt import CONTROL_TOKEN
 
-VALIDATOR = 2  # counted up when other records are valid than before: what was validated is asked anew
+VALIDATOR = 3  # counted up when other records are valid than before: what was validated is asked anew
 
 
 @dataclass(frozen=True)
 class Parsed:
-    """One reply: the valid records, exact duplicates merged, and why each other one was rejected."""
+    """One reply: the valid records, duplicates merged, and why each other one was rejected."""
 
     drafts: tuple[Draft, ...]
     rejected: tuple[str, ...] = ()
@@ -40,42 +42,61 @@ _SPARE_CHARACTERS = 200
 _CLEARLY = 0.3
 
 
-def parse(reply: str, window: Window, max_pointers: int) -> Parsed:
+def parse(reply: str, window: Window, form: Form) -> Parsed:
     """The records of a reply to `window` that hold what they must."""
-    drafts, rejected = [], []
-    for raw in raw_records(reply):
+    drafts: list[Draft] = []
+    rejected: list[str] = []
+    for raw in raw_records(reply, form):
         try:
-            drafts.append(_validated(raw, window, max_pointers))
+            drafts.append(_validated(raw, window, form, rejected))
         except _InvalidError as reason:
             rejected.append(str(reason))
-    return Parsed(merged(drafts), tuple(rejected))
+    return Parsed(merged(drafts, form.max_pointers), tuple(rejected))
 
 
-def merged(drafts: Iterable[Draft]) -> tuple[Draft, ...]:
-    """Drafts of one value from the same units become one draft with all their keys."""
-    found: dict[tuple[str, tuple[int, ...]], Draft] = {}
-    for draft in drafts:
-        place = (" ".join(draft.value.split()).casefold(), draft.pointers)
-        keys = (*found[place].keys, *draft.keys) if place in found else draft.keys
-        distinct = {key.casefold(): key for key in reversed(keys)}
-        found[place] = replace(found.get(place, draft), keys=tuple(reversed(distinct.values())))
-    return tuple(found.values())
+def _validated(raw: Mapping[str, Any], window: Window, form: Form, rejected: list[str]) -> Draft:
+    """The record; of several keys, those that are none are `rejected` alone."""
+    pointers = _pointers(raw.get(POINTERS), window, form.max_pointers) if form.pointers else window.numbers
+    value = _value(raw, pointers, window) if form.values else window.units[0].text
+    keys, reasons = [], []
+    for item in _keys(raw, form):
+        try:
+            keys.append(_key(item, value, window))
+        except _InvalidError as reason:
+            reasons.append(reason)
+    if not keys:
+        raise reasons[0]
+    rejected += map(str, reasons)
+    return Draft(tuple(keys), value, pointers)
 
 
-def _validated(raw: Mapping[str, Any], window: Window, max_pointers: int) -> Draft:
-    pointers = _pointers(raw.get(POINTERS), window, max_pointers)
-    key = " ".join(_text(raw, KEY, window).split())
-    value = _text(raw, VALUE, window)
+def _keys(raw: Mapping[str, Any], form: Form) -> list[Any]:
+    """What may be keys, at least one of them: a list, or one key alone where several were asked for."""
+    found = raw.get(form.key_field)
+    if form.key_field == KEYS:
+        return (found if isinstance(found, list) else [found or raw.get(KEY)]) or [None]
+    return [found]
+
+
+def _key(item: Any, value: str, window: Window) -> str:
+    key = " ".join(_text(item, KEY, window).split())
     if key.casefold() == " ".join(value.split()).casefold():
         raise _InvalidError("its key only repeats its value")
     if len(key) > _KEY_CHARACTERS:
         raise _InvalidError("the key is too long to be one")
+    return key
+
+
+def _value(raw: Mapping[str, Any], pointers: tuple[int, ...], window: Window) -> str:
+    value = _text(raw.get(VALUE), VALUE, window)
     source = sum(len(unit.text) for unit in window.units if unit.number in pointers)
     if len(value) > 2 * source + _SPARE_CHARACTERS:
         raise _InvalidError("the value is longer than what it is taken from")
     if _belongs_elsewhere(value, pointers, window):
         raise _InvalidError("its value is taken from a unit that it does not point to")
-    return Draft((key,), value, pointers)
+    if reason := ungrounded(value, window.around(pointers)):
+        raise _InvalidError(reason)
+    return value
 
 
 def _belongs_elsewhere(value: str, pointers: tuple[int, ...], window: Window) -> bool:
@@ -115,8 +136,7 @@ def _number(item: Any) -> int | None:
     return int(item)
 
 
-def _text(raw: Mapping[str, Any], field: str, window: Window) -> str:
-    value = raw.get(field)
+def _text(value: Any, field: str, window: Window) -> str:
     if not isinstance(value, str):
         raise _InvalidError(f"it has no {field}")
     text = _without_identifiers(clean(value), window).strip()

@@ -7,6 +7,7 @@ import re
 from functools import cache
 from importlib.resources import files
 from string import Template
+from typing import Any
 
 import yaml
 
@@ -43,17 +44,28 @@ def indented(text: str) -> str:
 
 def render(name: str, **values: str) -> tuple[Message, ...]:
     """The chat of the prompt file `name`, its `$placeholders` filled."""
-    return tuple(Message(turn.role, Template(turn.content).substitute(values)) for turn in _turns(name))
+    return tuple(Message(turn.role, filled(turn.content, **values)) for turn in _turns(name))
 
 
-def prompt_identity(name: str) -> str:
-    """A hash of the prompt file's text, for fingerprints."""
-    return hashlib.sha256(_text(name).encode()).hexdigest()[:16]
+def filled(template: str, **values: str) -> str:
+    """A part of a prompt with these `$placeholders` filled; what is filled in is taken as it is."""
+    return Template(template).substitute(values)
+
+
+def prompt_identity(name: str, *rest: str) -> str:
+    """A hash of the prompt file's text, and of what else the prompt is made of, for fingerprints."""
+    return hashlib.sha256("\0".join((_text(name), *rest)).encode()).hexdigest()[:16]
+
+
+@cache
+def prompt_tree(name: str) -> Any:
+    """The parts of a prompt file that is no list of turns."""
+    return yaml.safe_load(_text(name))
 
 
 @cache
 def _turns(name: str) -> tuple[Message, ...]:
-    return tuple(Message(**turn) for turn in yaml.safe_load(_text(name)))
+    return tuple(Message(**turn) for turn in prompt_tree(name))
 
 
 @cache

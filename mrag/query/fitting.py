@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Sequence
 
 from mrag.documents.sentences import sentence_spans
-from mrag.query.words import TOKEN
+from mrag.documents.words import TOKEN
 
 CountTokens = Callable[[str], int]
 

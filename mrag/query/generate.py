@@ -6,12 +6,12 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from mrag.documents.facts import facts
 from mrag.errors import InputError
 from mrag.models.language_model import LanguageModel, Message, Request
 from mrag.models.prompt import one_line, render, room
 from mrag.models.replies import answer_of
 from mrag.query.assemble import Order, Piece, assemble, raw_units, values
-from mrag.query.facts import facts
 from mrag.schema import Candidate, Context, EvidenceRow, EvidenceTable, Pool, Usage
 from mrag.settings import PlainReader
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from math import fsum, log
 
 from mrag.documents.sentences import sentence_spans
+from mrag.documents.words import content_words
 from mrag.models.prompt import one_line
 from mrag.query.fitting import CountTokens, cut_at_word
-from mrag.query.words import content_words
 from mrag.schema import Candidate
 
 

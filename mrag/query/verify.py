@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from mrag.query.facts import ordinary_words, placed_numbers, quantity_words, supports
-from mrag.query.words import TOKEN, tokens
+from mrag.documents.facts import ordinary_words, placed_numbers, quantity_words, supports
+from mrag.documents.words import TOKEN, tokens
 from mrag.schema import DocumentInfo, EvidenceRow, Source, SourceUnit, Verdict
 
 SUBJECT_COLUMNS = frozenset({"entity", "dimension", "source date"})

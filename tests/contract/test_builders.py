@@ -21,11 +21,11 @@ from mrag.models.language_model import Request
 from mrag.models.scripted import ScriptedModel
 from mrag.models.tokens import ByteTokenizer
 from mrag.schema import Built, Document, RecordKind
-from mrag.settings import ExtractionSettings, FixedBuilder, parse_settings
+from mrag.settings import DocumentSettings, ExtractionSettings, FixedBuilder, parse_settings
 from tests.marker_replies import numbers_of, one_each, record, reply
 
 TOKENIZER = ByteTokenizer()
-LIMIT = 40
+LIMIT = DocumentSettings(max_unit_tokens=40)
 
 
 def forgetful(request: Request) -> str:
@@ -120,7 +120,7 @@ def test_other_replies_of_the_model_give_other_ids() -> None:
         built = asyncio.run(markers().build(document("A first. A second."), Asker(model)))
         return {each.id for each in built.records}
 
-    assert not ids("It says one thing.") & ids("It says another thing.")
+    assert not ids("It is the first.") & ids("It is the second.")
 
 
 @every_builder
@@ -201,6 +201,7 @@ def test_fingerprints_tell_builders_and_their_parameters_apart() -> None:
         fingerprint(method="fixed"),
         fingerprint(method="ours"),
         fingerprint(method="sane", documents={"max_unit_tokens": 100}),
+        fingerprint(method="sane", documents={"unit": "tokens"}),
         fingerprint(method="ours", extraction={"window_units": 2}),
         fingerprint(method="ours", extractor={"engine": "vllm", "model": "another"}),
         fingerprint(method={"builder": {"name": "fixed", "tokens": 64}}),

@@ -146,6 +146,32 @@ async def test_no_retry_where_the_coverage_asked_for_is_reached(coverage: float,
     assert repaired(built) == [3, 4]
 
 
+async def test_the_whole_document_is_asked_again_as_in_the_paper_and_the_best_try_is_kept() -> None:
+    left_out = {0: (2, 5), 1: (4,), 2: (1, 3)}
+
+    def script(request: Request) -> Any:
+        return all_but(*left_out[request.seed])(request)
+
+    built, asked = await build(numbered(5), script, window_units=3, retries=2, retry="document")
+    assert asked_for(asked) == [[1, 2, 3], [4, 5]] * 3
+    assert [request.seed for request in asked] == [0, 0, 1, 1, 2, 2]
+    assert not any("(before)" in request.messages[-1].content for request in asked)
+    assert repaired(built) == [4]
+    left_out[1] = ()
+    built, asked = await build(numbered(5), script, window_units=3, retries=2, retry="document")
+    assert (len(asked), repaired(built)) == (4, [])
+
+
+async def test_a_window_that_fails_in_one_try_of_the_document_is_taken_from_another() -> None:
+    def fails_second(request: Request) -> Any:
+        return (
+            Rule(error="timeout") if request.seed == 1 and 1 in numbers_of(request) else all_but(3)(request)
+        )
+
+    built, _ = await build(numbered(3), fails_second, window_units=1, retries=2, retry="document")
+    assert repaired(built) == [3]
+
+
 # --------------------------------------------------------------------------- bad replies
 
 

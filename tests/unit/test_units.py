@@ -137,3 +137,35 @@ def test_offsets_order_limit_and_completeness(text: str, limit: int) -> None:
     for start, end in [*places, *((heading.start, heading.end) for heading in document.headings)]:
         rest[start:end] = " " * (end - start)
     assert not "".join(rest).strip()
+
+
+# --------------------------------------------------------------------------- token-based segments
+
+
+def segments(text: str, limit: int) -> tuple[SourceUnit, ...]:
+    document = Document("d", text, headings=find_headings(text))
+    return split_units(document, WordTokenizer(), limit, "tokens")
+
+
+def test_segments_run_over_the_ends_of_paragraphs_and_stay_under_their_heading() -> None:
+    found = segments("one two\n\nthree four five\n\n# A\n\nsix. Seven\n\n# B\n# C\n\neight", 4)
+    assert [(unit.text, unit.section) for unit in found] == [
+        ("one two\n\nthree four", ()),
+        ("five", ()),
+        ("six. Seven", ("A",)),
+        ("# B", ()),
+        ("eight", ("C",)),
+    ]
+
+
+@given(st.text(alphabet="ab .\n#`"), st.integers(1, 9))
+def test_segments_are_full_and_leave_nothing_out(text: str, limit: int) -> None:
+    found = segments(text, limit)
+    tokenizer = WordTokenizer()
+    assert all(tokenizer.count(unit.text) <= limit for unit in found)
+    covered = {at for unit in found for at in range(unit.start, unit.end)}
+    covered |= {at for heading in find_headings(text) for at in range(heading.start, heading.end)}
+    assert {at for at, character in enumerate(text) if not character.isspace()} <= covered
+    for unit, following in pairwise(segments(text.translate(str.maketrans("", "", ".#`")), limit)):
+        first = following.text.split()[0]
+        assert tokenizer.count(unit.text) + tokenizer.count(first) > limit

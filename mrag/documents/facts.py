@@ -6,8 +6,9 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import lru_cache
 
-from mrag.query.words import STOP_WORDS, TOKEN, bare, tokens
+from mrag.documents.words import STOP_WORDS, TOKEN, bare, tokens
 
 Date = tuple[int | None, int | None, int | None]
 
@@ -44,6 +45,7 @@ _WITH_WORD = re.compile(r"(\d[\d.,]*)-?[a-z]+(?:-[a-z]+)*")
 _POINT = re.compile(r"(?<![\w.])\.$")
 _SIGN = re.compile(r"(?<!\w)[-−–]$")
 _STARTS = re.compile(r"(?:^|[.!?:;])\s*[\"'“”‘’(]*$")
+_OPENING = 8  # characters that may stand between the end of a sentence and the first word of the next
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,10 @@ class Facts:
     dates: frozenset[Date]
     numbers: frozenset[Decimal]
     names: frozenset[str]
+
+    def __bool__(self) -> bool:
+        """Whether anything is stated."""
+        return bool(self.dates or self.numbers or self.names)
 
     @property
     def quantities(self) -> frozenset[Decimal]:
@@ -73,12 +79,24 @@ def facts(text: str, ordinary: frozenset[str] = frozenset()) -> Facts:
 
 def supports(quote: str, claim: str, ordinary: frozenset[str] = frozenset()) -> bool:
     """Whether every number, date and name of `claim` stands in `quote`, in whatever notation."""
-    claimed, given = facts(claim, ordinary), facts(quote)
-    return (
-        all(any(_within(date, other) for other in given.dates) for date in claimed.dates)
-        and claimed.numbers <= given.quantities
-        and claimed.names <= _mentioned(quote)
+    return not unsupported(quote, claim, ordinary)
+
+
+def unsupported(quote: str, claim: str, ordinary: frozenset[str] = frozenset()) -> Facts:
+    """The dates, numbers and names of `claim` that do not stand in `quote`, in whatever notation."""
+    claimed, (given, words) = facts(claim, ordinary), _given(quote)
+    return Facts(
+        frozenset(date for date in claimed.dates if not any(_within(date, other) for other in given.dates)),
+        claimed.numbers - given.quantities,
+        claimed.names - words,
     )
+
+
+@lru_cache(maxsize=64)
+def _given(quote: str) -> tuple[Facts, frozenset[str]]:
+    """What a quote gives to claims, of which there may be many: dates and numbers, and its words."""
+    dates, text = _take_dates(" ".join(quote.split()))
+    return Facts(frozenset(dates), frozenset(numbers(text)), frozenset()), frozenset(_mentioned(quote))
 
 
 def numbers(text: str) -> set[Decimal]:
@@ -158,13 +176,15 @@ def _within(claimed: Date, given: Date) -> bool:
 def _names(text: str, ordinary: frozenset[str]) -> set[str]:
     found = set()
     for match in TOKEN.finditer(text):
-        word = bare(match[0])
-        if _value(match[0]) is not None or word in STOP_WORDS or word in _SCALES:
+        if _value(match[0]) is not None:
             continue
-        capital = any(c.isupper() for c in match[0])
-        starts = bool(_STARTS.search(text[: match.start()]))
-        if any(c.isdigit() for c in word) or (capital and not (starts and word in ordinary)):
-            found.add(word)
+        if any(c.isdigit() for c in match[0]):
+            found.add(bare(match[0]))
+            continue
+        starts = bool(_STARTS.search(text, max(0, match.start() - _OPENING), match.start()))
+        # Of `Alma-class` only `Alma` is a name.
+        parts = {bare(part) for part in match[0].split("-") if any(c.isupper() for c in part)}
+        found |= {part for part in parts - STOP_WORDS - _SCALES.keys() if not (starts and part in ordinary)}
     return found
 
 

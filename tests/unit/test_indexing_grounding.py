@@ -1,0 +1,150 @@
+"""A value says nothing that its source does not: what is invented is refused, what is reworded is not."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mrag.documents.sentences import sentence_spans
+from mrag.indexing.grounding import ungrounded
+from mrag.indexing.tagging import Window
+from mrag.schema import RecordKind, SourceUnit
+from tests.marker_replies import build, document, numbers_of, record, reply
+
+SOURCE = (
+    "Harbour notes\nFerries\nThe ferry “Alma” was built in Gdansk on 3 May 1962 for 2.5 million crowns. She "
+    'carries ninety passengers, and Captain Antrell calls her "the old lady of Holm". The workshop '
+    "constructs Alma-class boats, a 12 m one among them, and VP-09."
+)
+
+GROUNDED = [
+    "The ferry Alma was built in Gdansk on 3 May 1962.",
+    "The Alma, a ferry, was built at Gdansk in 1962, on May 3rd.",
+    "The Alma cost 2,500,000 crowns and carries 90 passengers.",
+    "Construction of Alma-class boats goes on in the workshop.",
+    "Captain Antrell calls the ferry “the old lady of Holm”.",
+    "In the Harbour notes, the ferries of Captain Antrell are named.",
+    "ALMA carries 90 passengers.",
+    "The boat vp-09 is one of the Alma class, as Antrell's are.",
+]
+
+NUMBER, NAME, QUOTED, OWN = "a number or a date", "a name", "quotes", "says what"
+
+UNGROUNDED = {
+    "The ferry Alma was built in Gdansk on 4 May 1962.": NUMBER,
+    "The ferry Alma was built in Gdansk in June 1962.": NUMBER,
+    "The ferry Alma carries 900 passengers.": NUMBER,
+    "The ferry Alma cost 2.5 billion crowns.": NUMBER,
+    "The ferry Alma was built in Danzig.": NAME,
+    "Danzig built the ferry Alma on 3 May 1962.": NAME,
+    "The workshop constructs Runa-class boats.": NAME,
+    "The workshop constructs the boat VP-08.": NAME,
+    "Captain Antrell calls her “the lady of Holm”.": QUOTED,
+    "She carries «passengers of old».": QUOTED,
+    "She says that sheep graze on meadows while farmers sleep.": OWN,
+    "她是一只猫，喜欢吃鱼。": OWN,
+}
+
+
+@pytest.mark.parametrize("value", GROUNDED)
+def test_a_value_in_other_words_and_notations_is_grounded(value: str) -> None:
+    assert ungrounded(value, SOURCE) is None
+
+
+@pytest.mark.parametrize("value", UNGROUNDED)
+def test_what_the_source_does_not_say_is_named(value: str) -> None:
+    reason = ungrounded(value, SOURCE)
+    assert reason is not None
+    assert UNGROUNDED[value] in reason
+
+
+TEXTS = st.text(alphabet=st.sampled_from("abAB19 .,-\"“”»«'\n五月May£½"), max_size=80)
+
+
+@given(TEXTS, TEXTS, TEXTS)
+def test_what_is_copied_is_grounded(before: str, value: str, after: str) -> None:
+    assert ungrounded(value, f"{before}\n{value}\n{after}") is None
+
+
+@given(st.integers(0, len(sentence_spans(SOURCE)) - 1), st.integers(1000, 9999))
+def test_a_number_that_was_put_in_is_found(at: int, number: int) -> None:
+    start, end = sentence_spans(SOURCE)[at]
+    value = SOURCE[start:end].rstrip(".") + f", {number} of them."
+    assert (ungrounded(value, SOURCE) is None) == (number == 1962)
+
+
+# --------------------------------------------------------------------------- where a value may stand
+
+UNITS = (
+    "The ferry was built in 1962.",
+    "It was repaired in Holm.",
+    "It was sold in 1988.",
+    "It sank in 1990.",
+)
+
+
+@pytest.mark.parametrize(
+    ("value", "pointers", "kept"),
+    [
+        ("The ferry was built in 1962.", [2], True),
+        ("The ferry was repaired in Holm.", [3], True),
+        ("The ferry was built in 1988.", [2], False),
+        ("The ferry was built in 1988.", [3], True),
+        ("The ferry was built in 1988.", [2, 3], True),
+        ("The Alma was built.", [2], True),
+        ("In the Repairs, the ferry was built.", [2], True),
+        ("In the Repairs, the ferry was sold.", [4], False),
+        ("It came after the Runa.", [2], True),
+        ("It came after the Runa.", [4], False),
+        ("It sank before the Karen.", [5], True),
+    ],
+)
+def test_the_source_is_what_was_shown_beside_the_units(value: str, pointers: list[int], kept: bool) -> None:
+    sections = [("Repairs",), ("Repairs",), (), ()]
+    units = tuple(
+        SourceUnit("d", at + 2, 0, len(text), text, section)
+        for at, (text, section) in enumerate(zip(UNITS, sections, strict=True))
+    )
+    window = Window("The Alma", units, before="It came after the Runa, and sank.", after="So did the Karen.")
+    assert (ungrounded(value, window.around(pointers)) is None) == kept
+
+
+# --------------------------------------------------------------------------- a model that invents
+
+INVENTIONS = [
+    "Queen Maud opened the harbour of Bergen.",
+    "The boat was built in 1871.",
+    "The mayor said: “never again”.",
+    "Cows eat grass every morning beside big trees.",
+]
+
+
+@pytest.mark.parametrize("invention", INVENTIONS)
+async def test_of_a_model_that_invents_only_the_document_remains(invention: str) -> None:
+    given_document = document("The ferry Alma was built in Gdansk.", "It carries 90 passengers.", "It sails.")
+    built, asked = await build(
+        given_document,
+        lambda request: reply(*(record(number, value=invention) for number in numbers_of(request))),
+        window_units=None,
+        retries=2,
+    )
+    assert [(r.keys, r.value, r.pointers, r.kind) for r in built.records] == [
+        ((unit.text,), unit.text, (unit.number,), RecordKind.FALLBACK) for unit in built.units
+    ]
+    assert [numbers_of(request) for request in asked] == [[1, 2, 3]] * 3
+    assert sum(built.rejected.values()) == 9
+    assert built.coverage.before_repair == 0.0
+
+
+async def test_one_invention_costs_its_unit_one_more_call() -> None:
+    def answer(request: object) -> str:
+        invented = [] if request.seed else [2]  # type: ignore[attr-defined]
+        return reply(
+            *(record(n, value=INVENTIONS[0] if n in invented else "") for n in numbers_of(request))  # type: ignore[arg-type]
+        )
+
+    built, asked = await build(document("It sails.", "It rests.", "It sank."), answer, window_units=3)
+    assert [numbers_of(request) for request in asked] == [[1, 2, 3], [2]]
+    assert {r.kind for r in built.records} == {RecordKind.MARKER}
+    assert sum(built.rejected.values()) == 1
