@@ -62,9 +62,10 @@ def load(path: Path, name: str) -> Iterator[Document]:
             link.drop_tree()
         compose(tree, composer)
     heading = next((each.text for each in composer.headings if each.level == 1), "")
-    title = heading or about.pop("title", "") or readable(name)
-    about.pop("title", None)
-    yield composer.document(name, title, {"path": name, "format": "docx", **about})
+    title = about.pop("title", "")
+    yield composer.document(
+        name, heading or title or readable(name), {"path": name, "format": "docx", **about}
+    )
 
 
 def _unpacked(data: bytes) -> tuple[str, dict[str, Any]]:

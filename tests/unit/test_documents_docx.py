@@ -151,6 +151,32 @@ def test_a_bomb_is_not_unpacked(tmp_path: Path) -> None:
     assert "split it" in failure(tmp_path, package(**{"word/document.xml": bytes(80 << 20)}))
 
 
+FORMATS = "http://schemas.openxmlformats.org"
+WORDS = f'xmlns:w="{FORMATS}/wordprocessingml/2006/main"'
+
+
+def relation(kind: str, target: str) -> str:
+    return (
+        f'<Relationships xmlns="{FORMATS}/package/2006/relationships"><Relationship Id="r1" '
+        f'Type="{FORMATS}/officeDocument/2006/relationships/{kind}" Target="{target}"/></Relationships>'
+    )
+
+
+WITH_A_NOTE = {
+    "_rels/.rels": relation("officeDocument", "word/document.xml"),
+    "word/_rels/document.xml.rels": relation("footnotes", "footnotes.xml"),
+    "word/document.xml": f"<w:document {WORDS}><w:body><w:p><w:r><w:t>Built in 1962</w:t></w:r><w:r>"
+    '<w:footnoteReference w:id="2"/></w:r></w:p><w:sdt><w:sdtContent><w:p><w:r><w:t>In a box.</w:t></w:r>'
+    "</w:p></w:sdtContent></w:sdt></w:body></w:document>",
+    "word/footnotes.xml": f'<w:footnotes {WORDS}><w:footnote w:id="2"><w:p><w:r><w:t>Says the yard.</w:t>'
+    "</w:r></w:p></w:footnote></w:footnotes>",
+}
+
+
+def test_notes_follow_at_the_end_and_content_controls_are_read(tmp_path: Path) -> None:
+    assert load(tmp_path, package(**WITH_A_NOTE)).text == "Built in 1962[1]\n\nIn a box.\n\n1. Says the yard."
+
+
 LAUGHS = "".join(
     f'<!ENTITY l{n} "{"&l" + str(n - 1) + ";" if n else "ha"}{("&l" + str(n - 1) + ";") * 9 if n else ""}">'
     for n in range(12)
