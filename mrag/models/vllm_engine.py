@@ -26,6 +26,7 @@ from mrag.settings import VllmSettings
 GIB = 1 << 30
 CLOSE_S = 20.0
 WATCH_S = 0.2
+FEW_CORES = 4
 # Set unless the user did: nothing is reported home, warnings go to standard error, and the engine
 # is spawned, since a fork would copy the threads' locks of FAISS, torch or a Java machine.
 ENVIRONMENT = {
@@ -204,6 +205,10 @@ def set_environment(settings: VllmSettings) -> None:
     """What must stand in the environment before vLLM is imported."""
     for name, value in (ENVIRONMENT | EAGER if settings.enforce_eager else ENVIRONMENT).items():
         os.environ.setdefault(name, value)
+    cores = sorted(os.sched_getaffinity(0))
+    if len(cores) < FEW_CORES and settings.tensor_parallel == 1:
+        # Without a GPU vLLM would compute on all cores but one: on two that is half of them.
+        os.environ.setdefault("VLLM_CPU_OMP_THREADS_BIND", ",".join(map(str, cores)))
 
 
 def engine_arguments(settings: VllmSettings, folder: Path) -> dict[str, Any]:
