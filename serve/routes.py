@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
 
 from mrag import __version__
+from mrag.documents.decoding import clean
 from mrag.errors import InputError, ModelError, ModelTimeoutError, MragError, NotFoundError
 from mrag.query.pipeline import Pipeline
 from mrag.query.question import Question, question_for
@@ -130,7 +131,8 @@ def _guard(token: str | None) -> Callable[..., Awaitable[None]]:
 def _reply(
     status: int, code: str, message: str, field: str | None = None, retry: bool = False
 ) -> JSONResponse:
-    body = ErrorBody(error=Fault(code=code, message=message, field=field))
+    # Messages and names of fields repeat what a caller sent, which JSON may spell as half a character.
+    body = ErrorBody(error=Fault(code=code, message=clean(message), field=clean(field) if field else None))
     headers = {"Retry-After": str(RETRY_AFTER_S)} if retry else None
     return JSONResponse(body.model_dump(), status, headers=headers)
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from mrag.documents.decoding import clean
 from mrag.errors import InputError
 from mrag.models.language_model import LanguageModel, Message, Request
 from mrag.models.prompt import one_line, render, room
@@ -22,7 +24,7 @@ MAX_CELL = 400
 Quoting = Literal["pointed", "copied"]
 
 _TEXT = {"type": "string", "maxLength": MAX_CELL}
-_NAME = re.compile(r'"schema"\s*:\s*"([^"\\]{1,40})"')
+_NAME = re.compile(r'"schema"\s*:\s*"((?:OTHER: )?[A-Za-z -]{1,40})"')
 
 
 @dataclass(frozen=True)
@@ -167,7 +169,7 @@ def _rows(text: str) -> Iterator[Mapping[str, Any]]:
 
 
 def _draft(row: Mapping[str, Any], sheet: Sheet, quoting: Quoting) -> Draft:
-    cells = {name: text for name, value in row.items() if (text := _cell(value))}
+    cells = {clean(name): text for name, value in row.items() if (text := _cell(value))}
     passage = sheet.passages.get(cells.pop("source", "").strip("[] "))
     written = cells.pop("quote", "")
     for name in ("schema", "evidence quote"):  # a second quote would be shown and not checked
@@ -178,10 +180,12 @@ def _draft(row: Mapping[str, Any], sheet: Sheet, quoting: Quoting) -> Draft:
 
 
 def _cell(value: Any) -> str:
-    """A JSON value as the text of a cell; empty for null and for anything nested."""
+    """A JSON value as the text of a cell; empty for null, for anything nested and for `1e400`."""
     if isinstance(value, bool) or value is None or isinstance(value, dict | list):
         return str(value).lower() if isinstance(value, bool) else ""
-    text = " ".join(str(value).split())
+    if isinstance(value, float) and not math.isfinite(value):
+        return ""
+    text = " ".join(clean(str(value)).split())
     return "" if text.casefold() in ("null", "none", "n/a") else text
 
 

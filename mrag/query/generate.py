@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from mrag.documents.decoding import clean
 from mrag.documents.facts import facts
 from mrag.errors import InputError
 from mrag.models.language_model import LanguageModel, Message, Request
@@ -132,7 +133,7 @@ class Generator:
     async def _ask(self, messages: tuple[Message, ...], timeout_s: float | None) -> tuple[str, Usage]:
         request = Request(messages, REPLY_TOKENS, "answer", timeout_s=timeout_s)
         completion = await self._model.complete(request)
-        return _PREFIX.sub("", answer_of(completion.text)).strip(), completion.usage
+        return _PREFIX.sub("", answer_of(clean(completion.text))).strip(), completion.usage
 
 
 def _context_prompt(question: str, context: str) -> tuple[Message, ...]:

@@ -42,7 +42,7 @@ def checked_question(
     Control characters and lone surrogates are taken out of the text. Raises InputError, which names
     the argument at fault: `question`, `collection`, `timeout_s`, or an option such as `budget_tokens`.
     """
-    if not collection:
+    if not collection or _SURROGATE.search(collection):
         raise InputError("collection", "Name the collection that the question is for.")
     if timeout_s is not None and not timeout_s > 0:
         raise InputError("timeout_s", "timeout_s must be greater than 0.")

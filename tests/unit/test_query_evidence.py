@@ -102,6 +102,18 @@ async def test_a_copied_quote_is_checked() -> None:
     assert found.rows[0].quote == "ferry Alma was built in 1962"
 
 
+async def test_half_characters_and_numbers_beyond_all_bounds_never_leave_a_reply() -> None:
+    reply = (
+        r'{"table": {"schema": "OTHER: x\ud83d", "rows": [{"source": "S1", "fact\udc00": "so \ud83d it is", '
+        r'"quote": "\ud83d", "much": 1e400, "little": -1e400, "none": NaN}]}}'
+    )
+    for quoting in ("pointed", "copied"):
+        found = (await extracted(reply, quoting)).table
+        assert found.rows[0].cells == {"fact\ufffd": "so \ufffd it is"}
+        assert found.schema == "OTHER"
+        str(found).encode()
+
+
 async def test_rows_are_bounded() -> None:
     rows = [{"source": "S1", "fact": f"Fact {n} is so."} for n in range(MAX_ROWS + 5)]
     assert len((await extracted(table(*rows))).table.rows) == MAX_ROWS

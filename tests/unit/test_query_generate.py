@@ -50,6 +50,7 @@ def table(*rows: EvidenceRow) -> EvidenceTable:
         ("1962", "1962"),
         (" \n1962\n", "1962"),
         ("Answer: 1962", "1962"),
+        ("1962\ud83d", "1962\ufffd"),
         ("The final answer is: 1962", "1962"),
         ("```\n1962\n```", "1962"),
         ("<think>Answer: 1963?</think>\nAnswer: 1962", "1962"),

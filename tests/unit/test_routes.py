@@ -139,6 +139,20 @@ async def test_bad_input_is_one_sentence_with_its_field(body: Any, status: int, 
     assert "\n" not in error["message"]
 
 
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        (r'{"question": "Who \ud83d?"}', 200),
+        (r'{"question": "Who?", "collection": "\ud83d"}', 400),
+        (r'{"question": "Who?", "\ud83d": 1}', 422),
+    ],
+)
+async def test_half_a_character_is_no_fault_of_the_service(body: str, status: int) -> None:
+    async with client() as http:
+        reply = await http.post("/v1/query", content=body, headers={"Content-Type": "application/json"})
+    assert reply.status_code == status
+
+
 async def test_a_body_that_is_not_json_is_refused() -> None:
     async with client() as http:
         reply = await http.post("/v1/query", content=b"{", headers={"Content-Type": "application/json"})
