@@ -6,13 +6,14 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from mrag.models.prompt import indented, one_line
+from mrag.models.prompt import indented, shortened
 from mrag.schema import SourceUnit
 
 Units = tuple[SourceUnit, ...]
 
 _CONTEXT_CHARACTERS = 300
 _HEADING_CHARACTERS = 120
+_MOST_HEADINGS = 9
 
 
 @dataclass(frozen=True)
@@ -68,13 +69,12 @@ def tagged(window: Window) -> str:
 def section_path(title: str, section: Sequence[str]) -> str:
     """The headings above a unit on one line, without the one that is the document's title."""
     below = section[1:] if section and section[0] == title else section
-    return " > ".join(map(heading, below))
+    return " > ".join(map(heading, below[:_MOST_HEADINGS]))
 
 
 def heading(text: str) -> str:
     """A title or heading: inert, on one line, of a length that leaves room for what follows."""
-    words = one_line(text)
-    return words if len(words) <= _HEADING_CHARACTERS else words[: _HEADING_CHARACTERS - 1].rstrip() + "…"
+    return shortened(text, _HEADING_CHARACTERS)
 
 
 # --------------------------------------------------------------------------- windows

@@ -37,6 +37,15 @@ def one_line(text: str) -> str:
     return " ".join(inert(text).split())
 
 
+def shortened(text: str, characters: int) -> str:
+    """The beginning of `text` on one line, inert, in at most so many characters; … says that it was cut."""
+    # `inert` makes text longer, never shorter, so that no more of it than this can be shown.
+    words = one_line(text[: 4 * characters])
+    if len(words) <= characters and len(text) <= 4 * characters:
+        return words
+    return words[: characters - 1].rstrip() + "…"
+
+
 def indented(text: str) -> str:
     """`text` made inert, its later lines indented: only labels begin a line."""
     return "\n  ".join(inert(text).splitlines())

@@ -10,8 +10,9 @@ from mrag.documents.decoding import clean
 from mrag.documents.facts import facts
 from mrag.errors import InputError
 from mrag.models.language_model import LanguageModel, Message, Request
-from mrag.models.prompt import one_line, render, room
+from mrag.models.prompt import one_line, render, room, shortened
 from mrag.models.replies import answer_of
+from mrag.query.about import PART_CHARACTERS
 from mrag.query.assemble import Order, Piece, assemble, raw_units, values
 from mrag.schema import Candidate, Context, EvidenceRow, EvidenceTable, Pool, Usage
 from mrag.settings import PlainReader
@@ -147,8 +148,10 @@ def _table_prompt(question: str, rows: Iterable[EvidenceRow]) -> tuple[Message, 
 
 def _line(row: EvidenceRow) -> str:
     cells = "; ".join(f"{column}: {cell}" for column, cell in row.cells.items())
-    title = f" ({row.source.title or row.source.document_id})" if row.source else ""
-    return one_line(f'{cells}; quote: "{row.quote}"{title}')
+    line = one_line(f'{cells}; quote: "{row.quote}"')
+    if row.source is None:
+        return line
+    return f"{line} ({shortened(row.source.title or row.source.document_id, PART_CHARACTERS)})"
 
 
 def _unfounded(text: str, question: str, rows: Iterable[EvidenceRow]) -> tuple[str, ...]:

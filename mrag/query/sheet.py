@@ -9,7 +9,8 @@ from itertools import chain, count, product
 from string import ascii_uppercase
 
 from mrag.documents.sentences import sentence_spans
-from mrag.models.prompt import indented, one_line
+from mrag.models.prompt import indented
+from mrag.query.about import about
 from mrag.query.verify import Cited
 from mrag.schema import Candidate
 
@@ -77,11 +78,4 @@ def _passages(text: str, by_sentence: bool) -> Iterator[str]:
 
 
 def _heading(place: Cited) -> str:
-    document = place.document
-    title = " > ".join(dict.fromkeys((document.title or document.id, *place.unit.section)))
-    dates = [
-        f"{name}: {value}"
-        for name, value in document.metadata.items()
-        if isinstance(value, str | int | float)
-    ]
-    return "From: " + one_line("; ".join([title, *dates]))
+    return "From: " + about(place.document, place.unit.section, " > ")

@@ -10,6 +10,7 @@ from math import fsum, log
 from mrag.documents.sentences import sentence_spans
 from mrag.documents.words import content_words
 from mrag.models.prompt import one_line
+from mrag.query.about import about
 from mrag.query.fitting import CountTokens, cut_at_word
 from mrag.schema import Candidate
 
@@ -61,15 +62,7 @@ def inverse_frequencies(bags: Sequence[Counter[str]]) -> dict[str, float]:
 
 def metadata_line(candidate: Candidate) -> str:
     """Title (or id), section, and the document's own metadata, on one line."""
-    document = candidate.document
-    section = candidate.units[0].section if candidate.units else ()
-    parts = [document.title or document.id, *section]
-    parts += [
-        f"{name}: {value}"
-        for name, value in document.metadata.items()
-        if isinstance(value, str | int | float)
-    ]
-    return one_line("; ".join(dict.fromkeys(parts)))
+    return about(candidate.document, candidate.units[0].section if candidate.units else ())
 
 
 def keywords(bag: Counter[str], idf: Mapping[str, float], most: int = 12) -> list[str]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from mrag.documents.facts import ordinary_words, placed_numbers, quantity_words, supports
 from mrag.documents.words import TOKEN, tokens
+from mrag.query.about import metadata, title_and_section
 from mrag.schema import DocumentInfo, EvidenceRow, Source, SourceUnit, Verdict
 
 SUBJECT_COLUMNS = frozenset({"entity", "dimension", "source date"})
@@ -42,7 +43,7 @@ def verify(draft: Draft, shown: Sequence[Cited]) -> EvidenceRow:
     A quote that stands in another unit of the same document is given to that unit; so is a cell that
     is itself a quote, whatever unit the row names. Numbers, dates and names of every cell must stand in
     the quote; those that say what the row is about (the entity, the dimension, the date of the source)
-    may stand in unit, section, title or metadata as well.
+    may stand in unit, section, title or metadata as well, as far as prompts show these.
     """
     for words, place in _readings(draft, shown):
         quote = quoted(words, place.unit.text)
@@ -69,13 +70,11 @@ def _same_document(place: Cited, named: Cited | None) -> bool:
 
 def _supported(cells: Mapping[str, str], quote: str, place: Cited) -> bool:
     ordinary = ordinary_words(place.unit.text)
-    document = place.document
     around = [
         quote,
         place.unit.text,
-        *place.unit.section,
-        document.title,
-        *map(str, document.metadata.values()),
+        *title_and_section(place.document, place.unit.section),
+        *(value for _, value in metadata(place.document)),
     ]
     subject = " ".join(cells.get(column, "") for column in cells if column in SUBJECT_COLUMNS)
     claims = dict(cells)

@@ -186,6 +186,18 @@ async def test_units_beyond_the_window_are_left_out_from_the_end() -> None:
     assert f"{20 - len(shown)} source units did not fit the model's window." in extraction.notes
 
 
+@pytest.mark.parametrize("words", ["long " * 15000, "<x" * 36000, "9" * 72000])
+async def test_a_document_with_long_metadata_blocks_no_question(words: str) -> None:
+    metadata = {"keywords": words, words: "x", "list": [words], "of": {"it": words}} | {
+        f"field {n}": words for n in range(500)
+    }
+    long = candidate(BUILT, "ferry", title=words, section=(words,) * 50, metadata=metadata)
+    model = ScriptedModel([Rule(table(ROW))])
+    extraction = await EvidenceExtractor(model, load_blueprints()).extract("When was it built?", [long])
+    assert [row.verdict for row in extraction.table.rows] == [Verdict.VERIFIED]
+    assert len(model.asked[0].messages[-1].content) < 1000
+
+
 MINE = """
 name: CAUSAL
 structure: causes and effects
