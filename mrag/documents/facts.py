@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import lru_cache
 
+from mrag.documents.quantities import SCALES, SMALL, Placed, folded, placed_numbers
 from mrag.documents.words import STOP_WORDS, TOKEN, bare, tokens
 
 Date = tuple[int | None, int | None, int | None]
@@ -28,24 +30,10 @@ _DATES = tuple(
         rf"\b{_MONTH},? {_YEAR}",
     )
 )
-_SPELLED = {
-    word: n
-    for first, step, words in (
-        (0, 1, "zero one two three four five six seven eight nine ten eleven twelve"),
-        (13, 1, "thirteen fourteen fifteen sixteen seventeen eighteen nineteen"),
-        (20, 10, "twenty thirty forty fifty sixty seventy eighty ninety"),
-    )
-    for n, word in zip(range(first, 100, step), words.split(), strict=False)
-}
-del _SPELLED["one"]  # mostly a pronoun
-_SCALES = {"hundred": 100, "thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12}
-_GROUPED = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?")
-_PLAIN = re.compile(r"\d+(?:\.\d+)?")
-_WITH_WORD = re.compile(r"(\d[\d.,]*)-?[a-z]+(?:-[a-z]+)*")
-_POINT = re.compile(r"(?<![\w.])\.$")
-_SIGN = re.compile(r"(?<!\w)[-−–]$")
-_STARTS = re.compile(r"(?:^|[.!?:;])\s*[\"'“”‘’(]*$")
+_STARTS = re.compile(r"(?:^|[.!?:;•–—|]|(?<!\S)-)\s*[\"'“”‘’(]*$")
 _OPENING = 8  # characters that may stand between the end of a sentence and the first word of the next
+_ARTICLES = frozenset(("a", "an", "the", "i"))
+_NUMBER_WORDS = frozenset((*SCALES, *SMALL)) - {"one"}
 
 
 @dataclass(frozen=True)
@@ -62,9 +50,8 @@ class Facts:
 
     @property
     def quantities(self) -> frozenset[Decimal]:
-        """The numbers, the years and days of the dates among them."""
-        parts = (part for year, _, day in self.dates for part in (year, day) if part is not None)
-        return self.numbers | frozenset(map(Decimal, parts))
+        """The numbers, and the years of the dates; a day is part of a date and no number of its own."""
+        return self.numbers | {Decimal(year) for year, _, _ in self.dates if year is not None}
 
 
 def facts(text: str, ordinary: frozenset[str] = frozenset()) -> Facts:
@@ -73,8 +60,9 @@ def facts(text: str, ordinary: frozenset[str] = frozenset()) -> Facts:
 
     `ordinary` are words known to be no names, whose capital at the start of a sentence means nothing.
     """
-    dates, text = _take_dates(" ".join(text.split()))
-    return Facts(frozenset(dates), frozenset(numbers(text)), frozenset(_names(text, ordinary)))
+    dates, text = _take_dates(folded(" ".join(text.split())))
+    placed = list(placed_numbers(text))
+    return Facts(frozenset(dates), _values(placed), frozenset(_names(text, ordinary, placed)))
 
 
 def supports(quote: str, claim: str, ordinary: frozenset[str] = frozenset()) -> bool:
@@ -95,57 +83,14 @@ def unsupported(quote: str, claim: str, ordinary: frozenset[str] = frozenset()) 
 @lru_cache(maxsize=64)
 def _given(quote: str) -> tuple[Facts, frozenset[str]]:
     """What a quote gives to claims, of which there may be many: dates and numbers, and its words."""
-    dates, text = _take_dates(" ".join(quote.split()))
-    return Facts(frozenset(dates), frozenset(numbers(text)), frozenset()), frozenset(_mentioned(quote))
+    quote = folded(" ".join(quote.split()))
+    dates, text = _take_dates(quote)
+    found = Facts(frozenset(dates), _values(placed_numbers(text)), frozenset())
+    return found, frozenset(_mentioned(quote, list(placed_numbers(quote))))
 
 
-def numbers(text: str) -> set[Decimal]:
-    """The numbers of `text`; `5 million` is 5000000, and a year or a day is a number as well."""
-    return {value for _, _, value in placed_numbers(text)}
-
-
-def placed_numbers(text: str) -> Iterator[tuple[int, int, Decimal]]:
-    """The numbers with the [start, end) where they stand, sign and scale words included."""
-    open_number: tuple[int, int, Decimal] | None = None
-    for match in TOKEN.finditer(text):
-        if scale := _SCALES.get(match[0].casefold()):
-            start, _, value = open_number or (match.start(), 0, Decimal(1))
-            open_number = start, match.end(), value * scale
-            continue
-        if open_number:
-            yield open_number
-        open_number = _number_at(match, text)
-    if open_number:
-        yield open_number
-
-
-def _number_at(match: re.Match[str], text: str) -> tuple[int, int, Decimal] | None:
-    """The number of a token, with a decimal point and a sign that stand before it."""
-    token, start = match[0], match.start()
-    if token.isdigit() and _POINT.search(text[max(0, start - 2) : start]):
-        token, start = f"0.{token}", start - 1
-    value = _value(token)
-    if value is None:
-        return None
-    if _SIGN.search(text[max(0, start - 2) : start]):
-        value, start = -value, start - 1
-    return start, match.end(), value
-
-
-def quantity_words(text: str) -> list[str]:
-    """The words of `text` that are, or scale, a number."""
-    return [word for word in tokens(text) if _value(word) is not None or word.casefold() in _SCALES]
-
-
-def _value(token: str) -> Decimal | None:
-    if mixed := _WITH_WORD.fullmatch(token):
-        return _value(mixed[1].rstrip(".,"))
-    if _GROUPED.fullmatch(token):
-        return Decimal(token.replace(",", ""))
-    if _PLAIN.fullmatch(token):
-        return Decimal(token)
-    parts = [_SPELLED.get(part) for part in token.casefold().split("-")]
-    return Decimal(sum(part or 0 for part in parts)) if None not in parts else None
+def _values(placed: Iterable[Placed]) -> frozenset[Decimal]:
+    return frozenset(value for _, _, value in placed if value is not None)
 
 
 def _take_dates(text: str) -> tuple[list[Date], str]:
@@ -173,25 +118,57 @@ def _within(claimed: Date, given: Date) -> bool:
     return all(mine is None or mine == other for mine, other in zip(claimed, given, strict=True))
 
 
-def _names(text: str, ordinary: frozenset[str]) -> set[str]:
-    found = set()
-    for match in TOKEN.finditer(text):
-        if _value(match[0]) is not None:
-            continue
+def _names(text: str, ordinary: frozenset[str], placed: Sequence[Placed]) -> Iterator[str]:
+    """Words with a capital, codes, and what can be compared only as it is written."""
+    yield from (bare(text[start:end]) for start, end, value in placed if value is None)
+    words = [match for match in TOKEN.finditer(text) if not _overlaps(match, placed)]
+    flat = not any(_is_plain(match[0]) for match in words)
+    for match in words:
         if any(c.isdigit() for c in match[0]):
-            found.add(bare(match[0]))
+            yield bare(match[0])
             continue
         starts = bool(_STARTS.search(text, max(0, match.start() - _OPENING), match.start()))
         # Of `Alma-class` only `Alma` is a name.
-        parts = {bare(part) for part in match[0].split("-") if any(c.isupper() for c in part)}
-        found |= {part for part in parts - STOP_WORDS - _SCALES.keys() if not (starts and part in ordinary)}
-    return found
+        for part in match[0].split("-"):
+            if name := _name(part, starts, flat, ordinary):
+                yield name
 
 
-def _mentioned(quote: str) -> set[str]:
-    """The bare words of a quote, and the parts of its hyphenated ones."""
-    words = {bare(token) for token in tokens(quote)}
-    return words | {part for word in words for part in word.split("-")}
+def _name(word: str, starts: bool, flat: bool, ordinary: frozenset[str]) -> str | None:
+    """The name that a word is, if it is one. `flat`: the text has capitals throughout, which tell nothing.
+
+    A stop word is one where its capital is no accident, `Will` within a sentence or `US`; it is compared
+    as it is written.
+    """
+    plain = bare(word)
+    if word == word.lower() or plain in _NUMBER_WORDS:
+        return None
+    if plain not in STOP_WORDS:
+        return None if starts and plain in ordinary else plain
+    acronym = len(word) > 1 and word.isupper()
+    if (plain in _ARTICLES and not acronym) or (starts and (flat or not acronym)):
+        return None
+    return plain if flat else word
+
+
+def _is_plain(word: str) -> bool:
+    """Whether a word is no stop word and begins without a capital: its text is no line of capitals."""
+    return word[0].islower() and bare(word) not in STOP_WORDS
+
+
+def _overlaps(match: re.Match[str], placed: Sequence[Placed]) -> bool:
+    at = bisect_right(placed, match.start(), key=lambda number: number.start) - 1
+    return at >= 0 and placed[at].end > match.start()
+
+
+def _mentioned(quote: str, placed: Sequence[Placed]) -> Iterator[str]:
+    """The bare words of a quote, the parts of its hyphenated ones, and its capital stop words as written."""
+    yield from (bare(quote[start:end]) for start, end, value in placed if value is None)
+    for token in tokens(quote):
+        for part in (token, *token.split("-")):
+            yield bare(part)
+            if part[0].isupper() and bare(part) in STOP_WORDS:
+                yield part.removesuffix("'s")
 
 
 def ordinary_words(text: str) -> frozenset[str]:

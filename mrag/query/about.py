@@ -20,7 +20,7 @@ def title_and_section(document: DocumentInfo, section: Sequence[str]) -> list[st
 
 
 def metadata(document: DocumentInfo) -> Iterator[tuple[str, str]]:
-    """Names and values of the metadata, inert and of bounded length and number; lists and objects are left out."""
+    """Names and values of the metadata, inert and bounded; lists and objects are left out."""
     scalars = (
         (name, value) for name, value in document.metadata.items() if isinstance(value, str | int | float)
     )

@@ -4,23 +4,26 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from mrag.documents.decoding import clean
+from mrag.documents.quantities import placed_numbers
+from mrag.documents.words import tokens
 from mrag.errors import InputError
 from mrag.models.language_model import LanguageModel, Message, Request
 from mrag.models.prompt import one_line, render, room
 from mrag.models.replies import answer_of, objects
 from mrag.query.blueprints import Blueprint
 from mrag.query.sheet import Sheet, cite, lay_out
-from mrag.query.verify import Cited, Draft, verify
+from mrag.query.verify import ORDER_COLUMNS, Cited, Draft, verify
 from mrag.schema import Candidate, EvidenceRow, EvidenceTable, Usage
 
 REPLY_TOKENS = 768
 MAX_ROWS = 6
 MAX_CELL = 400
+MAX_COLUMN_WORDS = 6
 Quoting = Literal["pointed", "copied"]
 
 _TEXT = {"type": "string", "maxLength": MAX_CELL}
@@ -64,7 +67,7 @@ class EvidenceExtractor:
         completion = await self._model.complete(
             Request(messages, self._reply_tokens, "evidence", schema=schema, timeout_s=timeout_s)
         )
-        drafts = read_drafts(completion.text, sheet, self._quoting)
+        drafts = read_drafts(completion.text, sheet, self._quoting, self._blueprints)
         rows = tuple(verify(draft, ranked) for draft in drafts)
         return Extraction(
             EvidenceTable(*_shape(completion.text, rows, self._blueprints), rows),
@@ -149,11 +152,11 @@ def _row_schema(columns: Sequence[str], labels: Sequence[str], quoting: Quoting)
     }
 
 
-def read_drafts(reply: str, sheet: Sheet, quoting: Quoting) -> list[Draft]:
+def read_drafts(reply: str, sheet: Sheet, quoting: Quoting, blueprints: Sequence[Blueprint]) -> list[Draft]:
     """The rows of a reply, whatever surrounds them; a row said twice once."""
     drafts: list[Draft] = []
     for row in _rows(answer_of(reply)):
-        draft = _draft(row, sheet, quoting)
+        draft = _draft(row, sheet, quoting, blueprints)
         if draft.cells and draft not in drafts:
             drafts.append(draft)
     return drafts[:MAX_ROWS]
@@ -168,15 +171,32 @@ def _rows(text: str) -> Iterator[Mapping[str, Any]]:
         yield from (row for row in (inner if isinstance(inner, list) else [found]) if isinstance(row, dict))
 
 
-def _draft(row: Mapping[str, Any], sheet: Sheet, quoting: Quoting) -> Draft:
+def _draft(row: Mapping[str, Any], sheet: Sheet, quoting: Quoting, blueprints: Sequence[Blueprint]) -> Draft:
     cells = {clean(name): text for name, value in row.items() if (text := _cell(value))}
     passage = sheet.passages.get(cells.pop("source", "").strip("[] "))
     written = cells.pop("quote", "")
     for name in ("schema", "evidence quote"):  # a second quote would be shown and not checked
         cells.pop(name, None)
-    if quoting == "copied":
-        return Draft(cells, written, passage.place if passage else None)
-    return Draft(cells, passage.text if passage else "", passage.place if passage else None)
+    shape = _blueprint_of(cells, blueprints)
+    if shape is None:
+        cells = {name: cell for name, cell in cells.items() if _is_label(name)}
+    quote = written if quoting == "copied" else passage.text if passage else ""
+    ordering = ORDER_COLUMNS & {column.name for column in shape.cells} if shape else frozenset[str]()
+    return Draft(cells, quote, passage.place if passage else None, ordering)
+
+
+def _blueprint_of(cells: Iterable[str], blueprints: Sequence[Blueprint]) -> Blueprint | None:
+    """The blueprint whose columns these are."""
+    columns = set(cells)
+    return next((one for one in blueprints if columns <= {column.name for column in one.cells}), None)
+
+
+def _is_label(column: str) -> bool:
+    """Whether a column of the model's own states nothing by its name: no check reads it."""
+    words = tokens(column)
+    named = any(c.isupper() for word in words[1:] for c in word)
+    counts = any(c.isdigit() for c in column) or any(True for _ in placed_numbers(column))
+    return len(words) <= MAX_COLUMN_WORDS and not named and not counts
 
 
 def _cell(value: Any) -> str:
@@ -194,10 +214,8 @@ def _shape(
 ) -> tuple[str, tuple[str, ...]]:
     """The table's schema and columns: a blueprint's where the rows have just its columns."""
     columns = tuple(dict.fromkeys(column for row in rows for column in row.cells))
-    for blueprint in blueprints:
-        names = tuple(column.name for column in blueprint.cells)
-        if columns and set(columns) <= set(names):
-            return blueprint.name, names
+    if columns and (blueprint := _blueprint_of(columns, blueprints)):
+        return blueprint.name, tuple(column.name for column in blueprint.cells)
     named = _NAME.search(reply)
     return named[1] if named else "OTHER", columns
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from decimal import Decimal
 
 from mrag.documents.decoding import clean
-from mrag.documents.facts import facts
+from mrag.documents.facts import Facts, facts
 from mrag.errors import InputError
 from mrag.models.language_model import LanguageModel, Message, Request
 from mrag.models.prompt import one_line, render, room, shortened
@@ -159,6 +160,11 @@ def _unfounded(text: str, question: str, rows: Iterable[EvidenceRow]) -> tuple[s
     given = facts(
         " . ".join([question, *(f"{' . '.join(row.cells.values())} . {row.quote}" for row in rows)])
     )
-    missing = sorted(facts(text).quantities - given.quantities)
+    missing = sorted(filter(Decimal.is_finite, _stated(facts(text)) - _stated(given)))
     listed = ", ".join(f"{number:f}" for number in missing)
     return (f"The answer states {listed}, which stands in no evidence row.",) if missing else ()
+
+
+def _stated(said: Facts) -> frozenset[Decimal]:
+    """The numbers, and the years and days of the dates."""
+    return said.quantities | {Decimal(day) for _, _, day in said.dates if day is not None}

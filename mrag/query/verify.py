@@ -6,13 +6,19 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from mrag.documents.facts import ordinary_words, placed_numbers, quantity_words, supports
+from mrag.documents.facts import ordinary_words, supports
+from mrag.documents.quantities import SUFFIXES, folded, numbers, placed_numbers, scale_words
+from mrag.documents.scripts import unspoken
 from mrag.documents.words import TOKEN, tokens
 from mrag.query.about import metadata, title_and_section
 from mrag.schema import DocumentInfo, EvidenceRow, Source, SourceUnit, Verdict
 
 SUBJECT_COLUMNS = frozenset({"entity", "dimension", "source date"})
-ORDER_COLUMNS = frozenset({"position", "date precision"})
+_ORDERING = {
+    "position": re.compile(r"\d{1,3}(?:st|nd|rd|th)?|first|second|third|fourth|fifth|last", re.IGNORECASE),
+    "date precision": re.compile(r"day|month|year|relative", re.IGNORECASE),
+}
+ORDER_COLUMNS = frozenset(_ORDERING)
 MIN_WORDS = 3
 
 _ELISION = re.compile(r"\s*[\[(]?\s*(?:\.{3,}|…)\s*[\])]?\s*")
@@ -30,11 +36,15 @@ class Cited:
 
 @dataclass(frozen=True)
 class Draft:
-    """A row as the model wrote it: `unit` is the one it names, None where there is no such unit."""
+    """A row as the model wrote it: `unit` is the one it names, None where there is no such unit.
+
+    `ordering` are those of its columns that say how rows follow each other, which no quote needs to say.
+    """
 
     cells: Mapping[str, str]
     quote: str
     unit: Cited | None
+    ordering: frozenset[str] = frozenset()
 
 
 def verify(draft: Draft, shown: Sequence[Cited]) -> EvidenceRow:
@@ -43,11 +53,12 @@ def verify(draft: Draft, shown: Sequence[Cited]) -> EvidenceRow:
     A quote that stands in another unit of the same document is given to that unit; so is a cell that
     is itself a quote, whatever unit the row names. Numbers, dates and names of every cell must stand in
     the quote; those that say what the row is about (the entity, the dimension, the date of the source)
-    may stand in unit, section, title or metadata as well, as far as prompts show these.
+    may stand in unit, section, title or metadata as well, as far as prompts show these. In scripts without
+    capitals every word must.
     """
     for words, place in _readings(draft, shown):
         quote = quoted(words, place.unit.text)
-        if quote and _supported(draft.cells, quote, place):
+        if quote and _supported(draft, quote, place):
             source = Source.of(place.document, [place.unit])
             return EvidenceRow(draft.cells, quote, Verdict.VERIFIED, source)
     return EvidenceRow(draft.cells, draft.quote, Verdict.UNVERIFIED)
@@ -68,7 +79,7 @@ def _same_document(place: Cited, named: Cited | None) -> bool:
     return named is not None and place.document.id == named.document.id
 
 
-def _supported(cells: Mapping[str, str], quote: str, place: Cited) -> bool:
+def _supported(draft: Draft, quote: str, place: Cited) -> bool:
     ordinary = ordinary_words(place.unit.text)
     around = [
         quote,
@@ -76,17 +87,43 @@ def _supported(cells: Mapping[str, str], quote: str, place: Cited) -> bool:
         *title_and_section(place.document, place.unit.section),
         *(value for _, value in metadata(place.document)),
     ]
-    subject = " ".join(cells.get(column, "") for column in cells if column in SUBJECT_COLUMNS)
-    claims = dict(cells)
-    # A scale belongs to its number: "5" in "million" is not the 5 of a quote. Of a unit no more is
-    # claimed, since its standard form (USD) is seldom that of the quote ($).
-    if "unit" in claims:
-        claims["value"] = " ".join([claims.get("value", ""), *quantity_words(claims.pop("unit"))])
-    return supports(". ".join(around), subject, ordinary) and all(
-        supports(quote, claim, ordinary)
-        for column, claim in claims.items()
-        if column not in SUBJECT_COLUMNS | ORDER_COLUMNS
+    subject = "; ".join(cell for column, cell in draft.cells.items() if column in SUBJECT_COLUMNS)
+    return _holds(". ".join(around), subject, ordinary) and all(
+        any(_holds(quote, reading, ordinary) for reading in readings) for readings in _claims(draft)
     )
+
+
+def _holds(quote: str, claim: str, ordinary: frozenset[str]) -> bool:
+    return supports(quote, claim, ordinary) and not unspoken(quote, claim)
+
+
+def _claims(draft: Draft) -> Iterator[list[str]]:
+    """What the quote itself must say, cell by cell; one of the readings where a cell has several."""
+    for column, cell in draft.cells.items():
+        if column == "value":
+            yield _quantity(cell, draft.cells.get("unit", ""))
+        elif column == "unit" and "value" not in draft.cells:
+            yield _quantity("", cell)
+        elif column != "unit" and column not in SUBJECT_COLUMNS and not _orders(draft, column):
+            yield [cell]
+
+
+def _quantity(value: str, unit: str) -> list[str]:
+    """A value with the scale and the numbers of its unit: "5" in "million" is not the 5 of a quote.
+
+    Of a unit no more is claimed, since its standard form (USD) is seldom that of the quote ($). A bare `m`
+    may be metres or millions.
+    """
+    scales = scale_words(unit)
+    others = [] if scales else [f"{number:f}" for number in sorted(numbers(unit)) if number.is_finite()]
+    readings = ["; ".join([" ".join([value, *scales]), *others])]
+    if value[-1:].isdigit() and unit.casefold() in SUFFIXES:
+        readings.append(value + unit)
+    return readings
+
+
+def _orders(draft: Draft, column: str) -> bool:
+    return column in draft.ordering and bool(_ORDERING[column].fullmatch(draft.cells[column]))
 
 
 def quoted(quote: str, text: str) -> str | None:
@@ -131,7 +168,7 @@ def _spans(fragments: Sequence[str], text: str) -> list[tuple[int, int]] | None:
 
 def _inside(text: str) -> set[int]:
     """The offsets at which a span would cut a word or a number, its sign and its scale included."""
-    spans = [match.span() for match in TOKEN.finditer(text)]
+    spans = [match.span() for match in TOKEN.finditer(folded(text))]
     spans += [(start, end) for start, end, _ in placed_numbers(text)]
     return {i for start, end in spans for i in range(start + 1, end)}
 

@@ -135,6 +135,29 @@ async def test_a_schema_of_the_models_own_is_kept() -> None:
     assert [row.verdict for row in found.rows] == [Verdict.VERIFIED]
 
 
+@pytest.mark.parametrize(
+    "column",
+    [
+        "built in 1901",
+        "built in nineteen",
+        "sold to Runa",
+        "ship that was never built in the docks",
+        "of (5)",
+    ],
+)
+async def test_a_column_of_the_models_own_states_nothing(column: str) -> None:
+    own = {"source": "S1", "Ship": "Alma", column: "1962"}
+    found = (await extracted(table(own, schema="OTHER: ships"))).table
+    assert [row.cells for row in found.rows] == [{"Ship": "Alma"}]
+
+
+async def test_rows_are_ordered_only_in_the_blueprint_that_orders_them() -> None:
+    event = {"source": "S1", "event": BUILT, "position": 7}
+    assert len((await extracted(table(event, schema="TEMPORAL"))).table.facts) == 1
+    own = {"source": "S1", "ship": "Alma", "position": 7}
+    assert (await extracted(table(own, schema="OTHER: ships"))).table.facts == ()
+
+
 async def test_a_model_that_fails_and_a_question_beyond_the_window_are_raised() -> None:
     down = EvidenceExtractor(ScriptedModel([Rule(error="dead")]), load_blueprints())
     with pytest.raises(ModelError):

@@ -13,7 +13,7 @@ from tests.query_pool import info, unit
 
 TEXT = (
     "The “Alma” was built in Gdansk in 1962.\nIt carries 90 passengers, a crew of 12 and 5 million letters "
-    "a year. It isn't open from 3 May to -4 degrees."
+    "a year. It isn't open from 3 May to -4 degrees. He paid 3\u00a0000 000 EUR for it at ten to 12:30."
 )
 ALMA = Cited(unit(TEXT, 1), info(title="Harbour notes"))
 REPAIR = Cited(unit("The ferry Alma was repaired in Holm in 1988.", 2), info(title="Harbour notes"))
@@ -64,6 +64,9 @@ def test_a_quote_is_found_as_the_unit_has_it(quote: str, as_it_stands: str) -> N
         "4 degrees.",  # without its sign
         "isnt open from",
         "crew of 12 and 5",  # 5 million, not 5
+        "paid 3 000",  # of 3 000 000
+        "000 EUR for it",
+        "at ten to 12",  # 12:30
         "built  in Gdansk in 1962!",
         "The .* was built in",
     ],
@@ -163,7 +166,29 @@ def test_what_a_row_is_about_may_stand_around_the_quote() -> None:
     assert verdict(quote, entity="Alma", value="90", unit="passengers") is Verdict.VERIFIED
     assert verdict(quote, entity="Runa", value="90") is Verdict.UNVERIFIED
     assert verdict(quote, entity="Alma", value="12") is Verdict.UNVERIFIED
-    assert verdict(quote, event="It carries 90", position="7") is Verdict.VERIFIED
+
+
+@pytest.mark.parametrize(
+    ("cells", "holds"),
+    [
+        ({"position": "7", "date precision": "year"}, True),
+        ({"position": "2nd"}, True),
+        ({"position": "captain of Runa"}, False),
+        ({"position": "7 million"}, False),
+        ({"date precision": "1962"}, False),
+    ],
+)
+def test_only_what_orders_rows_needs_no_quote(cells: dict[str, str], holds: bool) -> None:
+    quote, columns = "It carries 90 passengers", frozenset(cells)
+    row = verify(Draft({"event": "It carries 90", **cells}, quote, ALMA, columns), SHOWN)
+    assert (row.verdict is Verdict.VERIFIED) == holds
+    assert verdict(quote, event="It carries 90", position="7") is Verdict.UNVERIFIED
+
+
+def test_a_claim_in_a_script_without_capitals_has_the_words_of_its_quote() -> None:
+    place = Cited(unit("灯塔建于1962年，位于格但斯克。"), info())
+    for fact, expected in (("位于格但斯克", Verdict.VERIFIED), ("位于柏林", Verdict.UNVERIFIED)):
+        assert verify(Draft({"fact": fact}, place.unit.text, place), [place]).verdict is expected
 
 
 def test_a_scale_in_the_unit_column_belongs_to_its_value() -> None:
@@ -171,6 +196,9 @@ def test_a_scale_in_the_unit_column_belongs_to_its_value() -> None:
     assert verdict(quote, value="5", unit="million") is Verdict.VERIFIED
     assert verdict(quote, value="5", unit="") is Verdict.UNVERIFIED
     assert verdict(quote, value="5", unit="billion") is Verdict.UNVERIFIED
+    assert verdict(quote, value="5", unit="m") is Verdict.VERIFIED
+    assert verdict(quote, value="5", unit="bn") is Verdict.UNVERIFIED
+    assert verdict(quote, value="5 million", unit="per 3 years") is Verdict.UNVERIFIED
 
 
 WORDS = st.sampled_from("alma built 1962 90 ninety the Gdansk of not crew 5 million May -4 12.5".split())  # noqa: SIM905
