@@ -7,8 +7,10 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+MOST_BROKEN = 500
+_BRACE = re.compile("[{}]")
 _DECODER = json.JSONDecoder(strict=False)
-_FENCE = re.compile(r"^```(?:\w*\s*\n|json\b)?|\s*```$")
+_FENCE = re.compile(r"^```(?:\w*\s*\n|json\b)?|(?<!\s)\s*```$")
 _OPEN, _CLOSE = (rf"(?:<{slash}(?:\w+:)?think(?:ing)?>|\[{slash}THINK\])" for slash in ("", "/"))
 _MONOLOGUE = re.compile(rf"{_OPEN}.*?(?:{_CLOSE}|\Z)", re.DOTALL)
 _BEGUN_BY_THE_TEMPLATE = re.compile(rf"\A.*{_CLOSE}", re.DOTALL)
@@ -40,20 +42,23 @@ def objects(answer: str) -> Iterator[dict[str, Any] | str]:
     """The JSON objects of an answer in order, whatever stands around them.
 
     One that is broken or cut comes as its text, up to its end or to the next object, which may be one
-    that it holds.
+    that it holds. After `MOST_BROKEN` of them nothing more is read: such a reply is noise, and reading on
+    would take the square of its length.
     """
-    at = answer.find("{")
-    while at >= 0:
-        try:
-            value, end = _DECODER.raw_decode(answer, at)
-        except (ValueError, RecursionError):
-            end = _end_of_broken(answer, at)
-            value = answer[at:end]
+    at, broken = answer.find("{"), 0
+    while at >= 0 and broken < MOST_BROKEN:
+        value, end = _object_at(answer, at)
+        broken += isinstance(value, str)
         yield value
         at = answer.find("{", end)
 
 
-def _end_of_broken(answer: str, at: int) -> int:
-    """Where the object at `at` ends, or the next one begins."""
-    following, close = answer.find("{", at + 1), answer.find("}", at + 1)
-    return min((end for end in (following, close + 1) if end > at), default=len(answer))
+def _object_at(answer: str, at: int) -> tuple[dict[str, Any] | str, int]:
+    """The object that begins at `at`, and where it ends; a broken one ends where the next one begins."""
+    try:
+        value, end = _DECODER.raw_decode(answer, at)
+    except (ValueError, RecursionError):
+        brace = _BRACE.search(answer, at + 1)
+        end = len(answer) if brace is None else brace.end() if brace[0] == "}" else brace.start()
+        value = answer[at:end]
+    return value, end

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from mrag.errors import EmptyReplyError
 from mrag.models.language_model import Message, Request
-from mrag.models.replies import answer_of, objects
+from mrag.models.replies import MOST_BROKEN, answer_of, objects
 from mrag.models.scripted import ScriptedModel
 
 DRAFT, ANSWER = '{"row": "a draft"}', '{"row": "the answer"}'
@@ -95,8 +95,10 @@ BROKEN: dict[str, tuple[str, list[dict[str, Any] | str]]] = {
     "a brace in a string": ('{"a": "}{"}', [{"a": "}{"}]),
     "braces in prose": ('{x, y} {"a": 1}', ["{x, y}", {"a": 1}]),
     "only brackets": ("[" * 5000, []),
-    "only braces": ("{" * 5000, ["{"] * 5000),
-    "too deep": ('{"a":' * 3000, ['{"a":'] * 3000),
+    "only braces": ("{" * 200, ["{"] * 200),
+    "a flood of braces": ("{" * 20000, ["{"] * MOST_BROKEN),
+    "too deep": ('{"a":' * 3000, ['{"a":'] * MOST_BROKEN),
+    "many": ('{"a": 1}, ' * 3000, [{"a": 1}] * 3000),
     "a number too long to read": (f'{{"a": {"9" * 5000}}} {{"b": 2}}', [f'{{"a": {"9" * 5000}}}', {"b": 2}]),
 }  # fmt: skip
 
