@@ -42,4 +42,6 @@ def token_of(settings: Settings) -> str | None:
     token = os.environ.get(name, "").strip()
     if not token:
         raise SettingsError(f"serve.token_env names {name}, but that environment variable is empty: set it.")
+    if not (token.isascii() and token.isprintable()) or " " in token:
+        raise SettingsError(f"The token in {name} can't be sent in a header: use ASCII without spaces.")
     return token

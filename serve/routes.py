@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 from collections.abc import Awaitable, Callable
 from typing import Annotated, Any, Literal
@@ -21,8 +22,10 @@ from mrag.query.question import Question, question_for
 from mrag.schema import Answer, Pool
 from mrag.settings import LOOPBACK, Settings
 from serve.calls import StageDownError
+from serve.limits import BodyLimit
 
 RETRY_AFTER_S = 5
+MAX_POOL = 1000
 
 
 class Body(BaseModel):
@@ -42,16 +45,18 @@ class QueryBody(Body):
 
     reader: Literal["plain", "sane"] | None = Field(None, description="How the pool is read.")
     budget_tokens: int | None = Field(
-        None, description="Most tokens of context, as the generator counts them."
+        None, le=1_000_000, description="Most tokens of context, as the generator counts them."
     )
-    w: int | None = Field(None, description="Candidates in the pool (sane).")
-    k: int | None = Field(None, description="Candidates that are read (sane), or raw texts (plain).")
+    w: int | None = Field(None, le=MAX_POOL, description="Candidates in the pool (sane).")
+    k: int | None = Field(
+        None, le=MAX_POOL, description="Candidates that are read (sane), or raw texts (plain)."
+    )
 
 
 class RetrieveBody(Body):
     """A question whose pool is wanted."""
 
-    w: int = Field(20, ge=1, le=1000, description="Candidates wanted.")
+    w: int = Field(20, ge=1, le=MAX_POOL, description="Candidates wanted.")
 
 
 class Fault(BaseModel):
@@ -78,10 +83,12 @@ class Health(BaseModel):
 def create_api(pipeline: Pipeline, settings: Settings, token: str | None) -> FastAPI:
     """The application over a pipeline, which it holds but knows nothing of.
 
-    With a `token` every call but `/healthz` must bear it; without one, only callers on this machine are
-    answered.
+    With a `token` every question must bear it; without one, only callers on this machine are answered.
+    `/healthz` and the descriptions of the API (`/docs`, `/redoc`, `/openapi.json`) carry no data and are
+    open to all.
     """
     api = FastAPI(title="mrag", version=__version__, description="Select-and-extract over semantic records.")
+    api.add_middleware(BodyLimit)
     for error, handler in _HANDLERS.items():
         api.add_exception_handler(error, handler)
     v1 = APIRouter(prefix="/v1", dependencies=[Depends(_guard(token))], responses=_DOCUMENTED)
@@ -108,6 +115,7 @@ def _question(settings: Settings, body: Body) -> Question:
 
 
 _BEARER = HTTPBearer(auto_error=False)
+_LOCAL_HOST = re.compile(rf"(?:{'|'.join(map(re.escape, LOOPBACK))}|\[::1\])(?::\d+)?", re.IGNORECASE)
 
 
 def _guard(token: str | None) -> Callable[..., Awaitable[None]]:
@@ -115,7 +123,7 @@ def _guard(token: str | None) -> Callable[..., Awaitable[None]]:
         request: Request, credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(_BEARER)]
     ) -> None:
         if token is None:
-            if request.client is None or request.client.host not in LOOPBACK:
+            if not _is_local(request):
                 raise HTTPException(403, "Without serve.token_env this service answers its own machine only.")
         elif credentials is None or not secrets.compare_digest(
             credentials.credentials.encode(), token.encode()
@@ -123,6 +131,19 @@ def _guard(token: str | None) -> Callable[..., Awaitable[None]]:
             raise HTTPException(401, "Send the service's token as `Authorization: Bearer ...`.")
 
     return check
+
+
+def _is_local(request: Request) -> bool:
+    """Whether a program on this machine asks for itself.
+
+    A proxy on this machine asks for others, and what it or a caller says of them can't be believed. A
+    page of another site may have given its own name the address of this machine: hence the Host.
+    """
+    if request.client is None or request.client.host not in LOOPBACK:
+        return False
+    if any(name in request.headers for name in ("forwarded", "x-forwarded-for")):
+        return False
+    return bool(_LOCAL_HOST.fullmatch(request.headers.get("host", "")))
 
 
 # --------------------------------------------------------------------------- errors
@@ -162,7 +183,13 @@ async def _on_invalid_body(_: Request, error: Any) -> JSONResponse:
 
 
 async def _on_http_error(_: Request, error: Any) -> JSONResponse:
-    codes = {401: "unauthorized", 403: "forbidden", 404: "not_found", 405: "method_not_allowed"}
+    codes = {
+        401: "unauthorized",
+        403: "forbidden",
+        404: "not_found",
+        405: "method_not_allowed",
+        413: "too_large",
+    }
     return _reply(error.status_code, codes.get(error.status_code, "http"), str(error.detail))
 
 
@@ -181,6 +208,7 @@ _DOCUMENTED: dict[int | str, dict[str, Any]] = {
     401: {"model": ErrorBody, "description": "The bearer token is missing or wrong."},
     403: {"model": ErrorBody, "description": "The caller is not on this machine and no token is configured."},
     404: {"model": ErrorBody, "description": "There is no such collection."},
+    413: {"model": ErrorBody, "description": "The body is longer than any question needs."},
     422: {"model": ErrorBody, "description": "The body does not have the documented form."},
     500: {"model": ErrorBody, "description": "The collection is damaged or the service has a fault."},
     502: {"model": ErrorBody, "description": "The language model gave no usable reply."},

@@ -15,6 +15,7 @@ from mrag.settings import KeysRetrieval, PlainReader, ReaderSettings, SaneReader
 
 _READER: TypeAdapter[PlainReader | SaneReader] = TypeAdapter(ReaderSettings)
 _RETRIEVAL = TypeAdapter(KeysRetrieval)
+MAX_CHARACTERS = 20_000
 _KEPT_CONTROLS = "\t\n\r"
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -56,7 +57,9 @@ def checked_question(
 
 
 def clean(text: str) -> str:
-    """The question without what no model or index can read; InputError when nothing is left."""
+    """The question without what no model or index can read; InputError when nothing is left, or too much."""
+    if len(text) > MAX_CHARACTERS:
+        raise InputError("question", f"The question is too long: shorten it to {MAX_CHARACTERS} characters.")
     text = _SURROGATE.sub("", text)
     text = "".join(c for c in text if c in _KEPT_CONTROLS or unicodedata.category(c) != "Cc").strip(
         "\ufeff \t\r\n"

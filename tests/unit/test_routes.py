@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 import httpx
@@ -27,6 +27,7 @@ from mrag.schema import (
 )
 from mrag.settings import Settings, parse_settings
 from serve.calls import StageDownError
+from serve.limits import MAX_BODY_BYTES
 from serve.routes import create_api
 
 UNIT = SourceUnit("a.md", 1, 0, 14, "Ada built it.", ("Makers",))
@@ -71,7 +72,7 @@ def client(
     pipeline = Pipeline(graph.retrieve, graph.select, graph.extract, graph.generate)
     api = create_api(pipeline, settings or Settings(), token)
     transport = httpx.ASGITransport(app=api, client=(caller, 1), raise_app_exceptions=True)
-    return httpx.AsyncClient(transport=transport, base_url="http://service")
+    return httpx.AsyncClient(transport=transport, base_url="http://localhost:8000")
 
 
 async def post(path: str, body: Any, **options: Any) -> httpx.Response:
@@ -126,6 +127,10 @@ async def test_options_of_the_request_win_over_the_settings() -> None:
         ({"question": "Who?", "reader": "magic"}, 422, "reader"),
         ({"question": "Who?", "retrieval": "magic"}, 422, "retrieval"),
         ({"question": "Who?", "surprise": 1}, 422, "surprise"),
+        ({"question": "Who?", "w": 1001}, 422, "w"),
+        ({"question": "Who?", "k": 1001}, 422, "k"),
+        ({"question": "Who?", "budget_tokens": 1_000_001}, 422, "budget_tokens"),
+        ({"question": "why " * 6000}, 400, "question"),
         ({"question": 5}, 422, "question"),
         ({}, 422, "question"),
         ([], 422, None),
@@ -201,6 +206,45 @@ async def test_a_token_is_asked_of_everyone_but_the_health_check() -> None:
 async def test_without_a_token_other_machines_are_refused() -> None:
     assert (await post("/v1/query", {"question": "Who?"}, caller="10.0.0.9")).status_code == 403
     assert (await post("/v1/query", {"question": "Who?"}, caller="::1")).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"Host": "localhost"}, 200),
+        ({"Host": "LOCALHOST:8000"}, 200),
+        ({"Host": "[::1]:8000"}, 200),
+        ({"Host": "127.0.0.1:8000"}, 200),
+        ({"Host": "evil.example"}, 403),
+        ({"Host": "localhost.evil.example"}, 403),
+        ({"Host": "127.0.0.1.evil.example:8000"}, 403),
+        ({"Host": ""}, 403),
+        ({"X-Forwarded-For": "127.0.0.1"}, 403),
+        ({"Forwarded": "for=127.0.0.1"}, 403),
+    ],
+)
+async def test_without_a_token_neither_a_proxy_nor_another_name_is_answered(
+    headers: dict[str, str], status: int
+) -> None:
+    body = {"question": "Who?"}
+    async with client() as http:
+        reply = await http.post("/v1/query", json=body, headers=headers)
+    assert reply.status_code == status
+    async with client(token="s3cret") as http:
+        reply = await http.post("/v1/query", json=body, headers={**headers, "Authorization": "Bearer s3cret"})
+    assert reply.status_code == 200
+
+
+@pytest.mark.parametrize("declared", [True, False])
+async def test_a_body_beyond_the_limit_is_not_read(declared: bool) -> None:
+    async def pieces() -> AsyncIterator[bytes]:
+        for _ in range(40):
+            yield b" " * 50_000
+
+    content = b" " * (MAX_BODY_BYTES + 1) if declared else pieces()
+    async with client() as http:
+        reply = await http.post("/v1/query", content=content)
+    assert (reply.status_code, reply.json()["error"]["code"]) == (413, "too_large")
 
 
 async def test_the_openapi_page_describes_requests_replies_and_errors() -> None:
