@@ -15,6 +15,7 @@ from ray import serve as ray_serve
 from ray.serve import Application
 
 from mrag.settings import DeploymentSettings, Settings, load_settings, require_absolute_root
+from serve.access import token_of
 from serve.deployments import (
     EncoderDeployment,
     ExtractorDeployment,
@@ -23,7 +24,7 @@ from serve.deployments import (
     RetrieverDeployment,
     SelectorDeployment,
 )
-from serve.gateway import Gateway, token_of
+from serve.gateway import Gateway
 
 
 class Arguments(BaseModel):

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 from fastapi import FastAPI
 from ray import serve as ray_serve
 
-from mrag.errors import SettingsError
 from mrag.query.pipeline import Pipeline
 from mrag.settings import Settings
+from serve.access import token_of
 from serve.calls import staged
 from serve.routes import create_api
 
@@ -32,16 +31,3 @@ class Gateway:
 
     def __serve_build_asgi_app__(self) -> FastAPI:
         return create_api(self._pipeline, self._settings, token_of(self._settings))
-
-
-def token_of(settings: Settings) -> str | None:
-    """The bearer token, from the environment variable that the settings name; None where none is wanted."""
-    name = settings.serve.token_env
-    if name is None:
-        return None
-    token = os.environ.get(name, "").strip()
-    if not token:
-        raise SettingsError(f"serve.token_env names {name}, but that environment variable is empty: set it.")
-    if not (token.isascii() and token.isprintable()) or " " in token:
-        raise SettingsError(f"The token in {name} can't be sent in a header: use ASCII without spaces.")
-    return token

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import re
-import secrets
-from collections.abc import Awaitable, Callable
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 from fastapi import APIRouter, Depends, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
-from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
 
@@ -20,7 +16,8 @@ from mrag.errors import InputError, ModelError, ModelTimeoutError, MragError, No
 from mrag.query.pipeline import Pipeline
 from mrag.query.question import Question, question_for
 from mrag.schema import Answer, Pool
-from mrag.settings import LOOPBACK, Settings
+from mrag.settings import Settings
+from serve.access import guard
 from serve.calls import StageDownError
 from serve.limits import BodyLimit
 
@@ -91,7 +88,7 @@ def create_api(pipeline: Pipeline, settings: Settings, token: str | None) -> Fas
     api.add_middleware(BodyLimit)
     for error, handler in _HANDLERS.items():
         api.add_exception_handler(error, handler)
-    v1 = APIRouter(prefix="/v1", dependencies=[Depends(_guard(token))], responses=_DOCUMENTED)
+    v1 = APIRouter(prefix="/v1", dependencies=[Depends(guard(token))], responses=_DOCUMENTED)
 
     @v1.post("/query", summary="Answer a question")
     async def query(body: QueryBody) -> Answer:
@@ -112,38 +109,6 @@ def create_api(pipeline: Pipeline, settings: Settings, token: str | None) -> Fas
 def _question(settings: Settings, body: Body) -> Question:
     options = body.model_dump(exclude={"question"} | ({"w"} if isinstance(body, RetrieveBody) else set()))
     return question_for(settings, body.question, **{"timeout_s": settings.serve.timeout_s, **options})
-
-
-_BEARER = HTTPBearer(auto_error=False)
-_LOCAL_HOST = re.compile(rf"(?:{'|'.join(map(re.escape, LOOPBACK))}|\[::1\])(?::\d+)?", re.IGNORECASE)
-
-
-def _guard(token: str | None) -> Callable[..., Awaitable[None]]:
-    async def check(
-        request: Request, credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(_BEARER)]
-    ) -> None:
-        if token is None:
-            if not _is_local(request):
-                raise HTTPException(403, "Without serve.token_env this service answers its own machine only.")
-        elif credentials is None or not secrets.compare_digest(
-            credentials.credentials.encode(), token.encode()
-        ):
-            raise HTTPException(401, "Send the service's token as `Authorization: Bearer ...`.")
-
-    return check
-
-
-def _is_local(request: Request) -> bool:
-    """Whether a program on this machine asks for itself.
-
-    A proxy on this machine asks for others, and what it or a caller says of them can't be believed. A
-    page of another site may have given its own name the address of this machine: hence the Host.
-    """
-    if request.client is None or request.client.host not in LOOPBACK:
-        return False
-    if any(name in request.headers for name in ("forwarded", "x-forwarded-for")):
-        return False
-    return bool(_LOCAL_HOST.fullmatch(request.headers.get("host", "")))
 
 
 # --------------------------------------------------------------------------- errors

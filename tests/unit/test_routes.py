@@ -8,7 +8,14 @@ from typing import Any
 import httpx
 import pytest
 
-from mrag.errors import CollectionError, ModelError, ModelTimeoutError, MragError, NotFoundError
+from mrag.errors import (
+    CollectionError,
+    ModelError,
+    ModelTimeoutError,
+    MragError,
+    NotFoundError,
+    SettingsError,
+)
 from mrag.query.evidence import Extraction
 from mrag.query.generate import Generated, Reading
 from mrag.query.pipeline import Pipeline
@@ -26,6 +33,7 @@ from mrag.schema import (
     Verdict,
 )
 from mrag.settings import Settings, parse_settings
+from serve.access import token_of
 from serve.calls import StageDownError
 from serve.limits import MAX_BODY_BYTES
 from serve.routes import create_api
@@ -201,6 +209,21 @@ async def test_a_token_is_asked_of_everyone_but_the_health_check() -> None:
     assert health.json()["status"] == "ok"
     assert [reply.status_code for reply in replies] == [401, 401, 200]
     assert "s3cret" not in replies[1].text
+
+
+@pytest.mark.parametrize(
+    ("token", "refusal"), [("", "empty"), ("pässword", "ASCII"), ("a\nb", "ASCII"), ("s3cret", None)]
+)
+def test_a_token_that_no_header_can_carry_is_refused(
+    monkeypatch: pytest.MonkeyPatch, token: str, refusal: str | None
+) -> None:
+    settings = parse_settings({"serve": {"token_env": "A_TOKEN_OF_A_TEST"}})
+    monkeypatch.setenv("A_TOKEN_OF_A_TEST", token)
+    if refusal is None:
+        assert token_of(settings) == token
+        return
+    with pytest.raises(SettingsError, match=refusal):
+        token_of(settings)
 
 
 async def test_without_a_token_other_machines_are_refused() -> None:
