@@ -14,13 +14,12 @@ import ray
 import typer
 from ray.data import ActorPoolStrategy, Dataset
 from ray.data.expressions import col
-from rich.console import Console
 
 from jobs.cap import start_cap
 from jobs.progress import reported
 from jobs.rows import unpack
 from jobs.stages import NO_SHARD, Encode, Extract, Read, Survey, write_group
-from mrag.cli import CAP_HELP, two_columns
+from mrag.cli import CAP_HELP, Terminal, harmless, two_columns
 from mrag.collection import SegmentInfo, check_stamp, known_documents, new_segment_id
 from mrag.documents.loaders import list_inputs
 from mrag.errors import MragError
@@ -169,7 +168,7 @@ def holds(settings: PoolSettings) -> dict[str, Any]:
 
 def say(text: str) -> None:
     """One line in the job's log."""
-    print(text, flush=True)
+    print(harmless(text), flush=True)
 
 
 def quietly() -> None:
@@ -181,7 +180,7 @@ def quietly() -> None:
 def show(result: Report, as_json: Path | None) -> None:
     """The final table in the log, and the same for programs."""
     table = two_columns(result.table(), "indexed")
-    Console(width=110, highlight=False, markup=False, emoji=False).print(table)
+    Terminal(width=110, soft_wrap=False).print(table)
     if as_json:
         as_json.write_text(json.dumps(result.as_dict(), ensure_ascii=False, indent=2), "utf-8")
 

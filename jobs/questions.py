@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from mrag.cli import Terminal
 from mrag.errors import MragError
 from mrag.evaluation.metrics import contains_answer
 from mrag.schema import Source
@@ -88,7 +89,7 @@ def main(
 ) -> None:
     """Ask a running service one question."""
     body = {"question": question, "collection": collection, "reader": reader}
-    console = Console(highlight=False, soft_wrap=True, markup=False, emoji=False)
+    console = Terminal()
     try:
         show(console, ask(url, body, TIMEOUT_S))
     except MragError as error:

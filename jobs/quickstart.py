@@ -18,12 +18,11 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.text import Text
 
 from jobs.local_cluster import Cluster, free_port, process, ray_head, tool, wait_for
 from jobs.questions import Item, ask, read_questions, show_checked
-from mrag.cli import fetch_models
+from mrag.cli import Terminal, fetch_models
 from mrag.errors import MragError
 from mrag.settings import Settings, load_settings
 
@@ -31,7 +30,7 @@ ASKED = 3
 SAMPLE = "sample"
 # Ray leaves these folders out in any case, and warns of it where they go by their bare names.
 NO_ADVICE = {"RAY_OVERRIDE_RUNTIME_ENV_DEFAULT_EXCLUDES": "/.git,/.venv"}
-console = Console(highlight=False, soft_wrap=True, markup=False, emoji=False)
+console = Terminal()
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -23,6 +24,7 @@ from rich.progress import (
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
@@ -41,8 +43,29 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-console = Console(highlight=False, soft_wrap=True, markup=False, emoji=False)
-aside = Console(highlight=False, soft_wrap=True, markup=False, emoji=False, stderr=True)
+
+
+class Terminal(Console):
+    """A console for what documents and models wrote: no control character of theirs reaches the terminal."""
+
+    def __init__(self, *, soft_wrap: bool = True, width: int | None = None, stderr: bool = False) -> None:
+        super().__init__(
+            highlight=False, soft_wrap=soft_wrap, markup=False, emoji=False, width=width, stderr=stderr
+        )
+
+    def render(self, *args: Any, **options: Any) -> Iterable[Segment]:
+        """The segments of a renderable; those that control the terminal are rich's own."""
+        for segment in super().render(*args, **options):
+            yield segment if segment.control else segment._replace(text=harmless(segment.text))
+
+
+def harmless(text: str) -> str:
+    """`text` without control characters but tabs and line breaks."""
+    return _CONTROL.sub("", text)
+
+
+console = Terminal()
+aside = Terminal(stderr=True)
 
 Config = Annotated[
     Path | None, typer.Option("--config", "-c", help="Settings file (default: one machine, no GPU).")
@@ -54,6 +77,7 @@ CAP_HELP = "Tokens that this run may ask of the language model; what is left is 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 ToJson = Annotated[Path | None, typer.Option("--json", help="Write JSON for programs; - is standard output.")]
 STDOUT = Path("-")
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 def main() -> None:
@@ -350,4 +374,5 @@ def print_json(value: Any) -> None:
 
 def as_text(value: Any) -> str:
     """JSON for people to read, too."""
-    return json.dumps(value, ensure_ascii=False, indent=2, default=str)
+    text = json.dumps(value, ensure_ascii=False, indent=2, default=str)
+    return _CONTROL.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
