@@ -11,7 +11,7 @@ import json
 import re
 import uuid
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -100,6 +100,7 @@ class SegmentInfo:
 class Manifest:
     """One generation. `counts` are those of the live documents.
 
+    `name` is that of the folder it was read from, whatever the file says: a copy is a collection of its own.
     `tombstones` gives for a document the generation before which everything published of it is dead.
     `duplicates` gives for an input that was not indexed the document that holds its text.
     """
@@ -168,12 +169,12 @@ def read_manifest(root: Path, name: str, generation: int | None = None) -> Manif
         return None
     newest, checksum = current
     if generation is None or generation == newest:
-        return _read(folder, newest, checksum)
+        return replace(_read(folder, newest, checksum), name=name)
     if not 0 < generation < newest or not _path(folder, generation).exists():
         raise NotFoundError(
             "generation", f"Collection {name!r} has no generation {generation}; the one in force is {newest}."
         )
-    return _read(folder, generation, None)
+    return replace(_read(folder, generation, None), name=name)
 
 
 def _read_current(path: Path) -> tuple[int, str | None] | None:
