@@ -385,6 +385,11 @@ def test_paragraphs_of_a_list_stay_whole(tmp_path: Path) -> None:
         b'{"id": "a", "text": "x", "n": 1e999}',
         b'{"id": "a", "text": "\xff"}',
         b'{"id": "a", "text": "x", "n": ' + b"[" * 900 + b"]" * 900 + b"}",
+        b'{"id": "a", "text": "x", "n": ' + b"[" * 65 + b"]" * 65 + b"}",
+        b'{"id": "a", "text": "x", "metadata": {"n": ' + b'{"n":' * 65 + b"1" + b"}" * 67,
+        b'{"id": "a", "text": "x", "n": 9223372036854775808}',
+        b'{"id": "a", "text": "x", "n": [-' + b"9" * 4000 + b"]}",
+        b'{"id": "a", "text": "x", "n": ' + b"9" * 5000 + b"}",
         b"[" * 100_000,
     ],
 )
@@ -396,6 +401,15 @@ def test_a_bad_line_costs_itself(tmp_path: Path, line: bytes) -> None:
     assert isinstance(bad, Outcome)
     assert bad.status is Status.FAILED
     assert bad.detail.endswith(".")
+
+
+def test_metadata_within_the_bounds_stays_as_it_is(tmp_path: Path) -> None:
+    nested = json.loads("[" * 64 + "]" * 64)
+    fields = {"id": "a", "text": "x", "n": nested, "least": -(1 << 63), "most": (1 << 63) - 1, "yes": True}
+    found = document(tmp_path, "a.jsonl", json.dumps(fields))
+    assert {key: found.metadata[key] for key in ("n", "least", "most", "yes")} == {
+        key: fields[key] for key in ("n", "least", "most", "yes")
+    }
 
 
 def test_lines_in_utf_16(tmp_path: Path) -> None:
