@@ -20,7 +20,7 @@ from mrag.errors import CollectionError, InputError, NotFoundError
 
 SCHEMA_VERSION = 3
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
-CURRENT = re.compile(r"(\d{6,})\n(?:([0-9a-f]{64})\n)?")
+CURRENT = re.compile(r"(\d{6,18})\n(?:([0-9a-f]{64})\n)?")
 
 
 @dataclass(frozen=True)
@@ -198,19 +198,25 @@ def _read(folder: Path, generation: int, checksum: str | None) -> Manifest:
     path = _path(folder, generation)
     try:
         tree = json.loads(path.read_bytes())
+        if not isinstance(tree, dict):
+            raise damaged(path, "is no manifest")
+        _check(path, tree, checksum)
     except OSError as error:
         raise damaged(path, f"can't be read ({error.strerror})") from None
-    except ValueError:
+    except (ValueError, RecursionError):
         raise damaged(path, "is not valid JSON") from None
-    version = tree.get("schema_version") if isinstance(tree, dict) else None
+    return _manifest(tree)
+
+
+def _check(path: Path, tree: dict[str, Any], checksum: str | None) -> None:
+    version = tree.get("schema_version")
     if version != SCHEMA_VERSION:
         raise CollectionError(
-            f"{path} has schema version {version} and this mrag reads {SCHEMA_VERSION}: "
+            f"{path} has schema version {version!r:.20} and this mrag reads {SCHEMA_VERSION}: "
             "use the mrag that wrote it, or index the collection anew."
         )
     if tree.pop("checksum", None) != _checksum(tree) or checksum not in (None, _checksum(tree)):
         raise damaged(path, "has another checksum than when it was written")
-    return _manifest(tree)
 
 
 def _manifest(tree: Mapping[str, Any]) -> Manifest:

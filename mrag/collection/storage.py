@@ -109,3 +109,13 @@ def verify(folder: Path, files: Iterable[FileInfo], *, full: bool) -> None:
 def damaged(path: Path, fault: str) -> CollectionError:
     """The error for a file that can't be used, in one sentence."""
     return CollectionError(f"{path} {fault}: restore it from a copy, or index the collection anew.")
+
+
+@contextmanager
+def understood(path: Path) -> Iterator[None]:
+    """Around reading what was written well: bytes that make no sense are a damaged file, not a fault of mrag."""
+    try:
+        yield
+    except (ValueError, LookupError, TypeError, OverflowError, RecursionError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise damaged(path, f"has a row that can't be understood ({reason})") from None
