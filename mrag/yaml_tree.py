@@ -28,7 +28,7 @@ class _Loader(yaml.SafeLoader):
     }
 
     def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
-        node: yaml.MappingNode = super().compose_mapping_node(anchor)  # type: ignore[no-untyped-call]
+        node: yaml.MappingNode = super().compose_mapping_node(anchor)
         seen = set()
         for key, _ in node.value:
             if not isinstance(key, yaml.ScalarNode):

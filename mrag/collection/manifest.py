@@ -182,6 +182,11 @@ def _read_current(path: Path) -> tuple[int, str | None] | None:
         text = path.read_bytes().decode("ascii", "replace")
     except FileNotFoundError:
         return None
+    except NotADirectoryError:
+        raise CollectionError(
+            f"{path.parent} can't be a collection, because a file stands there or above it: "
+            "set collection.root to a folder."
+        ) from None
     except OSError as error:
         raise damaged(path, f"can't be read ({error.strerror})") from None
     found = CURRENT.fullmatch(text)

@@ -73,6 +73,19 @@ def sync(path: Path) -> None:
 
 
 @contextmanager
+def writable(path: Path) -> Iterator[None]:
+    """Around writing below `path`: what the system refuses is a CollectionError that says what to do."""
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or " ".join(str(error).split())
+        raise CollectionError(
+            f"{path} can't be written ({reason}): see that collection.root is a folder with room that you "
+            "may write to, and run again; what was published before is untouched."
+        ) from error
+
+
+@contextmanager
 def locked(path: Path) -> Iterator[None]:
     """Holds the one exclusive lock on `path` among all threads and processes; waits for it."""
     with open(path, "ab") as file:
@@ -113,7 +126,7 @@ def damaged(path: Path, fault: str) -> CollectionError:
 
 @contextmanager
 def understood(path: Path) -> Iterator[None]:
-    """Around reading what was written well: bytes that make no sense are a damaged file, not a fault of mrag."""
+    """Around reading what was written well: bytes that make no sense are a damaged file."""
     try:
         yield
     except (ValueError, LookupError, TypeError, OverflowError, RecursionError) as error:

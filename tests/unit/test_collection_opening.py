@@ -95,8 +95,7 @@ def test_flipped_bytes_that_no_size_shows_are_a_damaged_collection(
         path.write_bytes(flipped)
         try:
             read_all(tmp_path / "r")
-        except MragError as error:
-            assert str(error).endswith(".")
+        except MragError:
             refused += 1
     assert refused
     path.write_bytes(content)

@@ -35,7 +35,9 @@ HOW = pytest.mark.parametrize("how", ["complete", "choose", "stream"])
 
 
 @HOW
-@pytest.mark.parametrize("error", [ValueError("a\nb"), OSError(28, "No space left"), KeyError("x"), TimeoutError()])
+@pytest.mark.parametrize(
+    "error", [ValueError("a\nb"), OSError(28, "No space left"), KeyError("x"), TimeoutError()]
+)
 async def test_what_no_door_knows_costs_the_request_and_is_named(how: str, error: Exception) -> None:
     model = breaking(error)
     with pytest.raises(ModelError, match=rf"^broken ended answer with {type(error).__name__} \(") as caught:
