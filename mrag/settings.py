@@ -10,10 +10,11 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic_core import PydanticCustomError
 
 from mrag.errors import SettingsError
+from mrag.yaml_tree import read_yaml
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
@@ -21,7 +22,35 @@ LOOPBACK = ("127.0.0.1", "localhost", "::1")
 class Strict(BaseModel):
     """A node of the tree: frozen, and closed to keys that it does not know."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _default_kind(cls, tree: Any) -> Any:
+        """A section of several kinds that does not name its own is of the default kind."""
+        if not isinstance(tree, Mapping):
+            return tree
+        kinds = {
+            name: {field.discriminator: getattr(field.default, field.discriminator)}
+            for name, field in cls.model_fields.items()
+            if isinstance(field.discriminator, str) and isinstance(tree.get(name), Mapping)
+        }
+        return {**tree, **{name: {**kind, **tree[name]} for name, kind in kinds.items()}}
+
+    @model_validator(mode="before")
+    @classmethod
+    def _plain_values(cls, tree: Any) -> Any:
+        for name, field in cls.model_fields.items():
+            value = tree.get(name) if isinstance(tree, Mapping) else None
+            if isinstance(value, bool) and field.annotation is not bool:
+                raise _at(name, "true or false is no value of it; put a word such as yes in quotes")
+            if isinstance(value, str | Path) and "\0" in str(value):
+                raise _at(name, "a NUL character can't be part of it")
+        return tree
+
+
+def _at(name: str, fault: str) -> PydanticCustomError:
+    return PydanticCustomError("at_field", "{fault}", {"field": name, "fault": fault})
 
 
 # --------------------------------------------------------------------------- the method: a triple
@@ -388,26 +417,34 @@ def method_tree(name: str) -> Any:
     """The unchecked YAML of one shipped method; ValueError for a name that is not among them."""
     if name not in method_names():
         raise ValueError(f"there is no method {name!r}; the shipped ones are {', '.join(method_names())}")
-    return yaml.safe_load((files("mrag") / "data" / "methods" / f"{name}.yaml").read_text("utf-8"))
+    return read_yaml((files("mrag") / "data" / "methods" / f"{name}.yaml").read_text("utf-8"), name)
 
 
 def parse_settings(tree: Any, origin: str = "the settings") -> Settings:
     """A checked tree from plain YAML values; SettingsError names every bad path in one sentence."""
-    if tree is None:
-        tree = {}
-    if not isinstance(tree, Mapping):
-        raise SettingsError(f"{origin} must be a mapping of sections, not a {type(tree).__name__}.")
     try:
-        return Settings.model_validate(tree)
+        return Settings.model_validate(_mapping(tree, origin))
     except ValidationError as error:
         faults = "; ".join(_fault(item) for item in error.errors())
         raise SettingsError(f"{origin}: {faults}.") from None
 
 
+def _mapping(tree: Any, origin: str) -> Mapping[Any, Any]:
+    if tree is None:
+        return {}
+    if not isinstance(tree, Mapping):
+        raise SettingsError(f"{origin} must be a mapping of sections, not a {type(tree).__name__}.")
+    return tree
+
+
 def _fault(item: Mapping[str, Any]) -> str:
-    path = ".".join(str(part) for part in item["loc"]) or "(top level)"
+    field = (item["ctx"]["field"],) if item["type"] == "at_field" else ()
+    path = ".".join(str(part) for part in (*item["loc"], *field)) or "(top level)"
     if item["type"] == "extra_forbidden":
         return f"{path} is not a setting"
+    if item["type"] == "union_tag_not_found":
+        kind = str(item["ctx"]["discriminator"]).strip("'")
+        return f"{path}.{kind} must be given"
     message = str(item["msg"]).removeprefix("Value error, ").rstrip(".")
     return f"{path}: {message[:1].lower()}{message[1:]}"
 
@@ -417,37 +454,42 @@ def load_settings(path: Path | None = None, overrides: tuple[str, ...] = ()) -> 
 
     Values of overrides are read as YAML. Raises SettingsError.
     """
-    tree: Any = {}
-    if path is not None:
-        try:
-            tree = yaml.safe_load(path.read_text("utf-8"))
-        except OSError as error:
-            raise SettingsError(f"Can't read the settings {path}: {error.strerror}.") from None
-        except (yaml.YAMLError, UnicodeDecodeError) as error:
-            raise SettingsError(f"{path} is not valid YAML: {' '.join(str(error).split())}.") from None
-    if overrides:
-        tree = dict(tree or {})
-        for override in overrides:
-            _override(tree, override)
-    return parse_settings(tree, origin=str(path) if path else "the settings")
+    origin = str(path) if path else "the settings"
+    tree = dict(_mapping(_file_tree(path), origin)) if path else {}
+    for override in overrides:
+        _override(tree, override)
+    return parse_settings(tree, origin)
 
 
-def _override(tree: dict[str, Any], override: str) -> None:
+def _file_tree(path: Path) -> Any:
+    try:
+        return read_yaml(path.read_text("utf-8"), str(path))
+    except OSError as error:
+        raise SettingsError(f"Can't read the settings {path}: {error.strerror}.") from None
+    except UnicodeDecodeError:
+        raise SettingsError(f"{path} is not valid YAML: it is not in UTF-8.") from None
+
+
+def _override(tree: dict[Any, Any], override: str) -> None:
     dotted, equals, value = override.partition("=")
     if not equals or not dotted:
         raise SettingsError(f"An override must look like section.key=value, not {override!r}.")
     *sections, key = dotted.split(".")
     node = tree
     for section in sections:
-        below = node.get(section)
-        if section == "method" and below in method_names():
-            below = method_tree(str(below))
-        node[section] = dict(below) if isinstance(below, Mapping) else {}
+        node[section] = dict(_section(node, section, dotted))
         node = node[section]
-    try:
-        node[key] = yaml.safe_load(value)
-    except yaml.YAMLError:
-        raise SettingsError(f"The value of the override {override!r} is not valid YAML.") from None
+    node[key] = read_yaml(value, f"The value of the override {dotted}")
+
+
+def _section(node: Mapping[Any, Any], section: str, dotted: str) -> Mapping[Any, Any]:
+    """What stands in a section, the name of a shipped method spelled out."""
+    below = node.get(section)
+    if section == "method" and below in method_names():
+        below = method_tree(str(below))
+    if not isinstance(below, Mapping | None):
+        raise SettingsError(f"{dotted} can't be set, because {section} is {below!r:.80} and no section.")
+    return below or {}
 
 
 def require_absolute_root(settings: Settings) -> None:

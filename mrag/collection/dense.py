@@ -48,7 +48,9 @@ class DenseWriter:
     def write(self, folder: Path) -> None:
         """Writes `keys.faiss`; nothing for a shard without keys."""
         if self._index is not None:
-            _faiss().write_index(self._index, str(folder / FILE))
+            # By a file of Python's: FAISS's own does not tell when its last bytes found no room.
+            with open(folder / FILE, "wb") as file:
+                _faiss().write_index(self._index, _faiss().PyCallbackIOWriter(file.write))
 
 
 @dataclass(frozen=True)

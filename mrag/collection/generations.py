@@ -16,7 +16,7 @@ from mrag.collection.manifest import (
     write_manifest,
 )
 from mrag.collection.payload import DocumentTable
-from mrag.collection.storage import locked, verify
+from mrag.collection.storage import locked, verify, writable
 from mrag.errors import CollectionError
 
 
@@ -61,19 +61,21 @@ def publish(
     `duplicates` (input to the document that holds its text) join those that are known; one whose document is
     replaced, or that is in the segment, is forgotten unless it is named. Nothing new makes no generation: the
     one in force is returned. Publishers wait for each other, and each goes on from the other's generation.
-    Raises CollectionError for another stamp, and for a segment whose files are not all there.
+    Raises CollectionError for another stamp, for a segment whose files are not all there, and for a disk
+    that is full or may not be written to.
     """
     folder = collection_folder(root, name)
-    folder.mkdir(parents=True, exist_ok=True)
-    with locked(folder / ".lock"):
-        current = read_manifest(root, name)
-        before = current or Manifest(name, 0, stamp)
-        _agree(before, stamp)
-        after = _next(root, before, segment, set(replaced), duplicates or {})
-        if current is not None and replace(after, generation=current.generation) == current:
-            return current
-        write_manifest(root, after)
-        return after
+    with writable(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        with locked(folder / ".lock"):
+            current = read_manifest(root, name)
+            before = current or Manifest(name, 0, stamp)
+            _agree(before, stamp)
+            after = _next(root, before, segment, set(replaced), duplicates or {})
+            if current is not None and replace(after, generation=current.generation) == current:
+                return current
+            write_manifest(root, after)
+            return after
 
 
 def _next(

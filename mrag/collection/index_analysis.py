@@ -19,6 +19,7 @@ from mrag.collection.histogram import Histogram
 from mrag.collection.ids import Rows
 from mrag.collection.manifest import Counts
 from mrag.collection.shard import Shard
+from mrag.collection.storage import understood
 from mrag.schema import RecordKind, Stored, Usage
 
 EXAMPLES = 5
@@ -106,7 +107,8 @@ def analyse(counts: Counts, shards: Iterable[Shard], count_tokens: Callable[[str
     """Reads every live key, value and unit once; keeps a few bytes a unit of one shard in memory."""
     tally = _Tally(count_tokens)
     for shard in shards:
-        tally.add(shard)
+        with understood(shard.folder):
+            tally.add(shard)
     return tally.analysis(counts)
 
 

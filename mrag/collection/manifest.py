@@ -11,7 +11,7 @@ import json
 import re
 import uuid
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from mrag.errors import CollectionError, InputError, NotFoundError
 
 SCHEMA_VERSION = 3
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
-CURRENT = re.compile(r"(\d{6,})\n(?:([0-9a-f]{64})\n)?")
+CURRENT = re.compile(r"(\d{6,18})\n(?:([0-9a-f]{64})\n)?")
 
 
 @dataclass(frozen=True)
@@ -100,6 +100,7 @@ class SegmentInfo:
 class Manifest:
     """One generation. `counts` are those of the live documents.
 
+    `name` is that of the folder it was read from, whatever the file says: a copy is a collection of its own.
     `tombstones` gives for a document the generation before which everything published of it is dead.
     `duplicates` gives for an input that was not indexed the document that holds its text.
     """
@@ -168,12 +169,12 @@ def read_manifest(root: Path, name: str, generation: int | None = None) -> Manif
         return None
     newest, checksum = current
     if generation is None or generation == newest:
-        return _read(folder, newest, checksum)
+        return replace(_read(folder, newest, checksum), name=name)
     if not 0 < generation < newest or not _path(folder, generation).exists():
         raise NotFoundError(
             "generation", f"Collection {name!r} has no generation {generation}; the one in force is {newest}."
         )
-    return _read(folder, generation, None)
+    return replace(_read(folder, generation, None), name=name)
 
 
 def _read_current(path: Path) -> tuple[int, str | None] | None:
@@ -181,6 +182,11 @@ def _read_current(path: Path) -> tuple[int, str | None] | None:
         text = path.read_bytes().decode("ascii", "replace")
     except FileNotFoundError:
         return None
+    except NotADirectoryError:
+        raise CollectionError(
+            f"{path.parent} can't be a collection, because a file stands there or above it: "
+            "set collection.root to a folder."
+        ) from None
     except OSError as error:
         raise damaged(path, f"can't be read ({error.strerror})") from None
     found = CURRENT.fullmatch(text)
@@ -197,19 +203,25 @@ def _read(folder: Path, generation: int, checksum: str | None) -> Manifest:
     path = _path(folder, generation)
     try:
         tree = json.loads(path.read_bytes())
+        if not isinstance(tree, dict):
+            raise damaged(path, "is no manifest")
+        _check(path, tree, checksum)
     except OSError as error:
         raise damaged(path, f"can't be read ({error.strerror})") from None
-    except ValueError:
+    except (ValueError, RecursionError):
         raise damaged(path, "is not valid JSON") from None
-    version = tree.get("schema_version") if isinstance(tree, dict) else None
+    return _manifest(tree)
+
+
+def _check(path: Path, tree: dict[str, Any], checksum: str | None) -> None:
+    version = tree.get("schema_version")
     if version != SCHEMA_VERSION:
         raise CollectionError(
-            f"{path} has schema version {version} and this mrag reads {SCHEMA_VERSION}: "
+            f"{path} has schema version {version!r:.20} and this mrag reads {SCHEMA_VERSION}: "
             "use the mrag that wrote it, or index the collection anew."
         )
     if tree.pop("checksum", None) != _checksum(tree) or checksum not in (None, _checksum(tree)):
         raise damaged(path, "has another checksum than when it was written")
-    return _manifest(tree)
 
 
 def _manifest(tree: Mapping[str, Any]) -> Manifest:

@@ -10,6 +10,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from numpy.typing import NDArray
 
 from mrag.collection.ids import IdIndex, Rows, stable_hash
 from mrag.collection.manifest import Counts
-from mrag.collection.storage import damaged
+from mrag.collection.storage import damaged, understood
 from mrag.schema import Built, Document, DocumentInfo, Heading, Record, RecordKind, SourceUnit, Usage
 
 BATCH_CHARACTERS = 1 << 24
@@ -94,9 +95,12 @@ class PayloadWriter:
     """Writes the three files of a shard, in batches of some megabytes."""
 
     def __init__(self, folder: Path) -> None:
-        self._files = {
-            name: pa.ipc.new_file(folder / f"{name}.arrow", schema) for name, schema in SCHEMAS.items()
-        }
+        self._files: dict[str, Any] = {}
+        with ExitStack() as opened:
+            for name, schema in SCHEMAS.items():
+                file = opened.enter_context(pa.OSFile(str(folder / f"{name}.arrow"), "wb"))
+                self._files[name] = opened.enter_context(pa.ipc.new_file(file, schema))
+            self._opened = opened.pop_all()
         self._rows: dict[str, list[dict[str, Any]]] = {name: [] for name in SCHEMAS}
         self._characters = 0
 
@@ -112,10 +116,9 @@ class PayloadWriter:
             self._flush()
 
     def close(self) -> None:
-        """Writes what is left and ends the files."""
-        self._flush()
-        for file in self._files.values():
-            file.close()
+        """Writes what is left and ends the files. After an error of one all are closed too."""
+        with self._opened:
+            self._flush()
 
     def _flush(self) -> None:
         for name, rows in self._rows.items():
@@ -176,14 +179,19 @@ class DocumentTable:
     """`documents.arrow` alone: who is there, and how much there is of each. Texts are not read."""
 
     def __init__(self, folder: Path) -> None:
+        self._folder = folder
         self.table = _mapped(folder / "documents.arrow", SCHEMAS["documents"])
-        ids = self.table.column("id")
-        self.index = IdIndex(_numbers(self.table, "id_hash"), lambda row: str(ids[row]))
+        self.index = IdIndex(_numbers(self.table, "id_hash"), self._id)
+
+    def _id(self, row: int) -> str:
+        with understood(self._folder):
+            return str(self.table.column("id")[row])
 
     def content_hashes(self) -> dict[str, str]:
         """Of every document by its id, the dead included."""
-        ids, hashes = (self.table.column(name).to_pylist() for name in ("id", "content_hash"))
-        return dict(zip(ids, hashes, strict=True))
+        with understood(self._folder):
+            ids, hashes = (self.table.column(name).to_pylist() for name in ("id", "content_hash"))
+            return dict(zip(ids, hashes, strict=True))
 
     def counts(self, rows: Rows) -> Counts:
         """How much the documents of these rows have together."""
@@ -197,9 +205,10 @@ class DocumentTable:
     def rejected(self, live: NDArray[np.bool_]) -> Counter[str]:
         """How many parts of replies were rejected for the live documents, by reason."""
         found: Counter[str] = Counter()
-        for chunk in self.table.column("rejected").filter(pa.array(live)).chunks:
-            for reason, count in zip(chunk.keys.to_pylist(), chunk.items.to_pylist(), strict=True):
-                found[reason] += count
+        with understood(self._folder):
+            for chunk in self.table.column("rejected").filter(pa.array(live)).chunks:
+                for reason, count in zip(chunk.keys.to_pylist(), chunk.items.to_pylist(), strict=True):
+                    found[reason] += count
         return found
 
     def starts(self, name: str) -> Rows:
@@ -211,6 +220,7 @@ class Payload:
     """The three files of a shard. Opening reads hashes and counts, no text; a row costs a few pages."""
 
     def __init__(self, folder: Path) -> None:
+        self._folder = folder
         self.documents = DocumentTable(folder)
         self._units = _mapped(folder / "units.arrow", SCHEMAS["units"])
         self._records = _mapped(folder / "records.arrow", SCHEMAS["records"])
@@ -227,10 +237,16 @@ class Payload:
         ):
             if table.num_rows != ends[-1]:
                 raise damaged(folder / f"{name}.arrow", f"has {table.num_rows} rows instead of {ends[-1]}")
+        keys = self.documents.starts("keys")[-1]
+        if self.first_key[-1] != keys:
+            raise damaged(folder / "records.arrow", f"has {self.first_key[-1]} keys instead of {keys}")
+        if any((np.diff(ends) < 0).any() for ends in (self.first_unit, self.first_record, self.first_key)):
+            raise damaged(folder, "has a row that counts less than nothing")
 
     def record_id(self, row: int) -> str:
         """The id of one record."""
-        return str(self._records.column("id")[row])
+        with understood(self._folder):
+            return str(self._records.column("id")[row])
 
     def record_of(self, keys: Any) -> Any:
         """The rows of the records that these key rows belong to."""
@@ -242,15 +258,16 @@ class Payload:
 
     def record(self, row: int) -> Record:
         """One record, as it was written."""
-        values = _row(self._records, row)
-        return Record(
-            id=values["id"],
-            document_id=values["document"],
-            keys=tuple(values["keys"]),
-            value=values["value"],
-            pointers=tuple(values["pointers"]),
-            kind=RecordKind(values["kind"]),
-        )
+        with understood(self._folder):
+            values = _row(self._records, row)
+            return Record(
+                id=values["id"],
+                document_id=values["document"],
+                keys=tuple(values["keys"]),
+                value=values["value"],
+                pointers=tuple(values["pointers"]),
+                kind=RecordKind(values["kind"]),
+            )
 
     def document_of(self, record_row: int) -> int:
         """The row of the document that a record belongs to."""
@@ -258,33 +275,40 @@ class Payload:
 
     def info(self, row: int) -> DocumentInfo:
         """A document without its text."""
-        values = _row(self.documents.table.select(["id", "title", "metadata"]), row)
-        return DocumentInfo(values["id"], values["title"], json.loads(values["metadata"]))
+        with understood(self._folder):
+            values = _row(self.documents.table.select(["id", "title", "metadata"]), row)
+            return DocumentInfo(values["id"], values["title"], json.loads(values["metadata"]))
 
     def document(self, row: int) -> Document:
         """A document as it was written."""
-        values = _row(self.documents.table.select(["text", "headings", "pages"]), row)
-        headings = tuple(Heading(**heading) for heading in values["headings"])
         info = self.info(row)
-        pages = tuple(values["pages"])
+        with understood(self._folder):
+            values = _row(self.documents.table.select(["text", "headings", "pages"]), row)
+            headings = tuple(Heading(**heading) for heading in values["headings"])
+            pages = tuple(values["pages"])
         return Document(info.id, values["text"], info.title, info.metadata, headings, pages)
 
     def units(self, row: int, numbers: Iterable[int] | None = None) -> tuple[SourceUnit, ...]:
         """Source units of the document in `row`: all of them, or those of these numbers (from 1)."""
         first, end = (int(bound) for bound in self.first_unit[row : row + 2])
         rows = range(first, end) if numbers is None else [first + number - 1 for number in numbers]
-        text = self.documents.table.column("text")[row].as_buffer()
-        return tuple(self._unit(unit, text) for unit in rows)
+        with understood(self._folder):
+            text = self._text(row)
+            return tuple(self._unit(unit, text) for unit in rows)
+
+    def _text(self, row: int) -> Any:
+        column = self.documents.table.column("text").slice(row, 1)
+        column.validate(full=True)
+        return column[0].as_buffer()
 
     def _unit(self, row: int, text: Any) -> SourceUnit:
         values = _row(self._units, row)
-        start, end = values["start_byte"], values["end_byte"]
         return SourceUnit(
             document_id=values["document"],
             number=values["number"],
             start=values["start"],
             end=values["end"],
-            text=text.slice(start, end - start).to_pybytes().decode(),
+            text=_cut(text, values["start_byte"], values["end_byte"]),
             section=tuple(values["section"]),
             page=values["page"],
         )
@@ -292,22 +316,33 @@ class Payload:
     def record_batches(self) -> Iterator[tuple[int, Any]]:
         """The records as Arrow batches of some megabytes, each with the row of its first record."""
         first = 0
-        for batch in self._records.to_batches():
-            yield first, batch
-            first += batch.num_rows
+        with understood(self._folder):
+            for batch in self._records.to_batches():
+                batch.validate(full=True)
+                yield first, batch
+                first += batch.num_rows
 
     def unit_texts(self, row: int) -> Iterator[str]:
         """The texts of all source units of the document in `row`, in order, and nothing else of them."""
         first, end = (int(bound) for bound in self.first_unit[row : row + 2])
         units = self._units.slice(first, end - first)
-        text = self.documents.table.column("text")[row].as_buffer()
-        for start, stop in zip(_numbers(units, "start_byte"), _numbers(units, "end_byte"), strict=True):
-            yield text.slice(start, stop - start).to_pybytes().decode()
+        with understood(self._folder):
+            text = self._text(row)
+            for start, stop in zip(_numbers(units, "start_byte"), _numbers(units, "end_byte"), strict=True):
+                yield _cut(text, int(start), int(stop))
+
+
+def _cut(text: Any, start: int, end: int) -> str:
+    # Arrow does not look whether a slice ends within its buffer.
+    if not 0 <= start <= end <= text.size:
+        raise ValueError(f"bytes {start} to {end} of {text.size}")
+    return str(text.slice(start, end - start).to_pybytes(), "utf-8")
 
 
 def _mapped(path: Path, schema: pa.Schema) -> pa.Table:
     try:
         table = pa.ipc.open_file(pa.memory_map(str(path))).read_all()
+        table.validate()
     except (pa.ArrowException, OSError) as error:
         raise damaged(path, f"is no readable Arrow file ({' '.join(str(error).split())})") from None
     if not table.schema.equals(schema):
@@ -316,7 +351,10 @@ def _mapped(path: Path, schema: pa.Schema) -> pa.Table:
 
 
 def _row(table: pa.Table, row: int) -> dict[str, Any]:
-    values: list[dict[str, Any]] = table.slice(row, 1).to_pylist()
+    one = table.slice(row, 1)
+    # Offsets that point anywhere would be followed.
+    one.validate(full=True)
+    values: list[dict[str, Any]] = one.to_pylist()
     return values[0]
 
 

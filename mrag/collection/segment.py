@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -17,7 +18,7 @@ from mrag.collection.ids import stable_hash
 from mrag.collection.manifest import Counts, ShardInfo
 from mrag.collection.payload import PayloadWriter, storable
 from mrag.collection.sparse import SparseWriter
-from mrag.collection.storage import atomic_folder, describe
+from mrag.collection.storage import atomic_folder, describe, writable
 from mrag.errors import DocumentError
 from mrag.schema import Built, Document, Vectors
 from mrag.settings import DenseSettings, SparseSettings
@@ -120,9 +121,10 @@ def write_shard(
     """Writes the folder of one shard, whole or not at all; what an earlier attempt left there is replaced.
 
     Entries are taken one by one and are not kept, but for their vectors. Lone surrogates in texts become
-    U+FFFD. Raises DocumentError for an entry that fails its check, and for a document that comes twice.
+    U+FFFD. Raises DocumentError for an entry that fails its check, and for a document that comes twice;
+    CollectionError for a disk that is full or may not be written to.
     """
-    with atomic_folder(folder) as temporary:
+    with writable(folder), atomic_folder(folder) as temporary:
         with _ShardWriter(temporary, sparse) as writer:
             for entry in entries:
                 writer.add(entry)
@@ -146,13 +148,17 @@ class _ShardWriter:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._payload.close()
+        with ExitStack() as opened:
+            opened.push(lambda _, fault, __: self._end_sparse(error or fault))
+            self._payload.close()
+        if error is None:
+            self.dense.write(self._folder)
+
+    def _end_sparse(self, error: BaseException | None) -> None:
         if self._sparse is not None and error is not None:
             self._sparse.abandon()
         elif self._sparse is not None:
             self._sparse.close()
-        if error is None:
-            self.dense.write(self._folder)
 
     def add(self, entry: ShardEntry) -> None:
         entry.check()

@@ -13,6 +13,7 @@ from mrag.collection.ids import Rows
 from mrag.collection.manifest import ShardInfo
 from mrag.collection.payload import Payload, starts
 from mrag.collection.sparse import SparsePart
+from mrag.collection.storage import damaged
 from mrag.schema import Hit, Stored
 
 
@@ -23,6 +24,9 @@ class Shard:
         self.folder = folder
         self.info = info
         self.payload = Payload(folder)
+        held = self.payload.documents.counts(np.arange(self.payload.documents.table.num_rows))
+        if held != info.counts:
+            raise damaged(folder, f"holds {held} instead of {info.counts}")
         rows = self.payload.documents.index.find(dead)
         self._dead = {int(row) for row in rows[rows >= 0]}
         self.live_documents = np.ones(info.counts.documents, np.bool_)

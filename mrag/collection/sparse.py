@@ -97,9 +97,13 @@ class SparseWriter:
     def close(self) -> None:
         """Writes the index as one Lucene segment."""
         with self._java():
-            self._writer.forceMerge(1)
-            self._writer.close()
-            self._directory.close()
+            try:
+                self._writer.forceMerge(1)
+                self._writer.close()
+            finally:
+                # Does nothing after `close`; after an error it gives files and memory back.
+                self._writer.rollback()
+                self._directory.close()
 
     def abandon(self) -> None:
         """Gives the memory back; what is in the folder can't be used."""

@@ -73,6 +73,19 @@ def sync(path: Path) -> None:
 
 
 @contextmanager
+def writable(path: Path) -> Iterator[None]:
+    """Around writing below `path`: what the system refuses is a CollectionError that says what to do."""
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or " ".join(str(error).split())
+        raise CollectionError(
+            f"{path} can't be written ({reason}): see that collection.root is a folder with room that you "
+            "may write to, and run again; what was published before is untouched."
+        ) from error
+
+
+@contextmanager
 def locked(path: Path) -> Iterator[None]:
     """Holds the one exclusive lock on `path` among all threads and processes; waits for it."""
     with open(path, "ab") as file:
@@ -109,3 +122,13 @@ def verify(folder: Path, files: Iterable[FileInfo], *, full: bool) -> None:
 def damaged(path: Path, fault: str) -> CollectionError:
     """The error for a file that can't be used, in one sentence."""
     return CollectionError(f"{path} {fault}: restore it from a copy, or index the collection anew.")
+
+
+@contextmanager
+def understood(path: Path) -> Iterator[None]:
+    """Around reading what was written well: bytes that make no sense are a damaged file."""
+    try:
+        yield
+    except (ValueError, LookupError, TypeError, OverflowError, RecursionError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise damaged(path, f"has a row that can't be understood ({reason})") from None

@@ -16,6 +16,9 @@ from mrag.schema import Document, Outcome, Status
 
 SUFFIXES = (".jsonl",)
 MAX_LINE = 64 << 20
+# What every reader of JSON can hold, Arrow and HTTP clients among them.
+MAX_DEPTH = 64
+MAX_INTEGER = 1 << 63
 _BLANK_LINES = re.compile(r"\n(?:[^\S\n]*\n)+")
 _FIELDS = ("id", "text", "paragraphs", "title", "metadata")
 
@@ -35,8 +38,6 @@ def _document_or_failure(line: bytes | str, name: str, number: int) -> Document 
         return _document(_fields(line), name)
     except DocumentError as error:
         return Outcome(f"{name}#{number}", Status.FAILED, str(error))
-    except RecursionError:
-        return Outcome(f"{name}#{number}", Status.FAILED, "The line is nested too deeply.")
 
 
 def _lines(path: Path) -> Iterator[tuple[int, bytes | str]]:
@@ -81,6 +82,8 @@ def _fields(line: bytes | str) -> Mapping[str, Any]:
         raise DocumentError("The line is not valid UTF-8.") from None
     except ValueError as error:
         raise DocumentError(f"The line is not valid JSON: {error}.") from None
+    except RecursionError:
+        raise DocumentError(f"The line is nested more than {MAX_DEPTH} levels deep.") from None
     if not isinstance(fields, dict):
         raise DocumentError("The line must be a JSON object with an id and a text.")
     return fields
@@ -123,13 +126,21 @@ def _string(fields: Mapping[str, Any], key: str) -> str:
     return clean(value)
 
 
-def _clean_tree(value: Any) -> Any:
+def _clean_tree(value: Any, depth: int = 0) -> Any:
+    if depth > MAX_DEPTH:
+        raise DocumentError(f"The line is nested more than {MAX_DEPTH} levels deep; flatten its metadata.")
     if isinstance(value, str):
         return clean(value)
     if isinstance(value, list):
-        return [_clean_tree(item) for item in value]
-    if isinstance(value, float) and not isfinite(value):
-        raise DocumentError("The line holds a number that is too large.")
+        return [_clean_tree(item, depth + 1) for item in value]
     if isinstance(value, dict):
-        return {clean(key): _clean_tree(item) for key, item in value.items()}
+        return {clean(key): _clean_tree(item, depth + 1) for key, item in value.items()}
+    if _is_too_large(value):
+        raise DocumentError("The line holds a number beyond 64 bits; write it as a string.")
     return value
+
+
+def _is_too_large(value: Any) -> bool:
+    if isinstance(value, int):
+        return not -MAX_INTEGER <= value < MAX_INTEGER
+    return isinstance(value, float) and not isfinite(value)

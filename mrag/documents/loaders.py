@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from mrag.documents import docx, html, jsonl, markdown, pdf, text
-from mrag.documents.decoding import UnsupportedError, clean
+from mrag.documents.decoding import UnsupportedError
 from mrag.errors import DocumentError, InputError
 from mrag.schema import Document, Outcome, Status
 
@@ -24,11 +25,11 @@ def list_inputs(folder: Path) -> list[Path]:
     Hidden files and folders are left out, and links that leave the folder. Raises InputError for a
     folder that is missing, unreadable or without any file.
     """
-    if not folder.exists():
+    if not os.path.exists(folder):
         raise InputError("folder", f"There is no folder {folder}; give the path of one that exists.")
-    if not folder.is_dir():
+    if not os.path.isdir(folder):
         raise InputError("folder", f"{folder} is a file; give the path of the folder that holds it.")
-    inputs = sorted(_walk(folder, folder.resolve()))
+    inputs = sorted(_walk(folder, os.path.realpath(folder)))
     if inputs == [folder]:
         raise InputError("folder", f"Can't list the folder {folder}; check its permissions.")
     if not inputs:
@@ -36,29 +37,44 @@ def list_inputs(folder: Path) -> list[Path]:
     return inputs
 
 
-def _walk(folder: Path, root: Path) -> Iterator[Path]:
+def _walk(folder: Path, root: str) -> Iterator[Path]:
+    waiting = [folder]
+    while waiting:
+        below = waiting.pop()
+        try:
+            with os.scandir(below) as entries:
+                seen = [entry for entry in entries if not entry.name.startswith(".")]
+        except OSError:
+            yield below
+            continue
+        waiting += [below / entry.name for entry in seen if _is_folder(entry)]
+        yield from (below / entry.name for entry in seen if _is_input(entry, root))
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
     try:
-        entries = [folder / name for name in os.listdir(folder) if not name.startswith(".")]
+        return entry.is_dir(follow_symlinks=False)
     except OSError:
-        yield folder
-        return
-    for entry in entries:
-        if entry.is_dir() and not entry.is_symlink():
-            yield from _walk(entry, root)
-        elif not entry.is_dir() and _stays_inside(entry, root):
-            yield entry
+        return False
 
 
-def _stays_inside(entry: Path, root: Path) -> bool:
-    return not entry.is_symlink() or entry.resolve().is_relative_to(root)
+def _is_input(entry: os.DirEntry[str], root: str) -> bool:
+    try:
+        if not entry.is_symlink():
+            return not _is_folder(entry)
+        is_folder = stat.S_ISDIR(os.stat(entry.path).st_mode)
+    except OSError:
+        return True  # What can't be examined, leads nowhere or in a circle fails by name when it is read.
+    return not is_folder and Path(os.path.realpath(entry.path)).is_relative_to(root)
 
 
 def read_input(folder: Path, path: Path) -> Iterator[Document | Outcome]:
     """The documents of one listed file, or what came of it: `unsupported` or `failed`, with the reason.
 
-    A file's document is named by its path relative to `folder`, with forward slashes.
+    A file's document is named by its path relative to `folder`, with forward slashes; a byte of it that
+    is not UTF-8 is written as `\\xff`, so that two names stay two.
     """
-    name = clean(path.relative_to(folder).as_posix())
+    name = os.fsencode(path.relative_to(folder).as_posix()).decode("utf-8", "backslashreplace")
     try:
         yield from _loader(path)(path, name)
     except UnsupportedError as error:

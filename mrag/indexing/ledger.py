@@ -9,7 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from mrag.collection.ids import stable_hash
-from mrag.collection.storage import atomic_write
+from mrag.collection.storage import atomic_write, writable
 from mrag.indexing.validation import VALIDATOR
 from mrag.models.language_model import Completion, Request
 from mrag.schema import Usage
@@ -52,9 +52,10 @@ class Entries:
             return None
 
     def put(self, key: str, reply: Completion) -> None:
-        """Keeps a reply; it is on disk before this returns."""
-        self._folder.mkdir(parents=True, exist_ok=True)
-        atomic_write(self._path(key), json.dumps(asdict(reply)).encode())
+        """Keeps a reply; it is on disk before this returns. Raises CollectionError for a full disk."""
+        with writable(self._folder):
+            self._folder.mkdir(parents=True, exist_ok=True)
+            atomic_write(self._path(key), json.dumps(asdict(reply)).encode())
 
     def keep_only(self, keys: Iterable[str]) -> None:
         """Removes the replies of all other keys: of an earlier text, prompt or model."""

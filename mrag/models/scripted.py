@@ -62,7 +62,8 @@ class ScriptedModel(ModelSkeleton):
     """Answers by the first rule that fits, or by a callable; fails loudly where nothing does.
 
     A callable gets the request and returns what `Rule.reply` may be, a `Rule` or a `Completion`; an
-    error that it raises goes to the caller. `asked` keeps every request in the order of the calls.
+    error that it raises goes to the caller, as a ModelError where it is none of mrag's.
+    `asked` keeps every request in the order of the calls.
     Tokens are words between white space.
     """
 

@@ -5,9 +5,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping, Sequence
 
-from mrag.errors import EmptyReplyError, EngineDeadError, ModelError, ModelTimeoutError, PromptTooLongError
+from mrag.errors import (
+    EmptyReplyError,
+    EngineDeadError,
+    ModelError,
+    ModelTimeoutError,
+    MragError,
+    PromptTooLongError,
+)
 from mrag.models.language_model import Completion, Message, Request
 from mrag.models.replies import answer_of
 from mrag.schema import Usage
@@ -48,7 +55,8 @@ class ModelSkeleton(ABC):
         """The whole reply to one request."""
         self._admit(request, request.max_tokens)
         async with self._turn(request) as deadline, self._until(deadline, request):
-            completion = await self._complete(request)
+            with self._faults_named(request):
+                completion = await self._complete(request)
         if not completion.text.strip():
             raise self._empty(request, completion.usage)
         if not answer_of(completion.text):
@@ -64,7 +72,8 @@ class ModelSkeleton(ABC):
             while True:
                 # Set anew for each piece: between two of them the caller's own code runs.
                 async with self._until(deadline, request):
-                    piece = await anext(pieces, None)
+                    with self._faults_named(request):
+                        piece = await anext(pieces, None)
                 if piece is None:
                     break
                 blank = blank and not piece.strip()
@@ -77,7 +86,8 @@ class ModelSkeleton(ABC):
         """Log-probability of each label as the next token."""
         self._admit(request, 1)
         async with self._turn(request) as deadline, self._until(deadline, request):
-            return await self._choose(request, labels)
+            with self._faults_named(request):
+                return await self._choose(request, labels)
 
     @abstractmethod
     def count_tokens(self, text: str) -> int:
@@ -103,12 +113,27 @@ class ModelSkeleton(ABC):
     def _admit(self, request: Request, reply_tokens: int) -> None:
         if self._closed:
             raise EngineDeadError(f"The model {self.name} was closed: open it again.")
-        prompt_tokens = self.count_prompt_tokens(request.messages)
+        with self._faults_named(request):
+            prompt_tokens = self.count_prompt_tokens(request.messages)
         if prompt_tokens + reply_tokens > self.window_tokens:
             raise PromptTooLongError(
                 f"The prompt of {request.purpose} has {prompt_tokens} tokens and wants {reply_tokens} more "
                 f"for the reply, but the window of {self.name} is {self.window_tokens}: shorten the prompt."
             )
+
+    @contextlib.contextmanager
+    def _faults_named(self, request: Request) -> Iterator[None]:
+        """Around each use of the engine: what its door does not know costs this request, and not the run."""
+        try:
+            yield
+        except MragError:
+            raise
+        except Exception as error:
+            reason = " ".join(str(error).split()) or "no reason given"
+            raise final(
+                f"{self.name} ended {request.purpose} with {type(error).__name__} ({reason:.300}): "
+                "this is a fault of mrag or of its engine, report it."
+            ) from error
 
     @contextlib.asynccontextmanager
     async def _turn(self, request: Request) -> AsyncIterator[float]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -184,3 +185,30 @@ def test_two_publishers_at_once_both_land(tmp_path: Path) -> None:
     assert manifest is not None
     assert manifest.generation == len(manifest.segments) == 8
     assert known_documents(tmp_path, "c").keys() == {f"d{number}" for number in range(8)}
+
+
+@pytest.mark.parametrize("make", [shutil.copytree, Path.rename])
+def test_a_copied_or_renamed_collection_is_one_of_its_own(tmp_path: Path, make: Any) -> None:
+    add(tmp_path, "c", [make_entry("a", [["river"]])])
+    add(tmp_path, "c", [make_entry("b", [["bridge"]])])
+    before = {path: path.read_bytes() for path in (tmp_path / "c").rglob("*") if path.is_file()}
+    make(tmp_path / "c", tmp_path / "two")
+    renamed = not (tmp_path / "c").exists()
+    assert Collection.open(tmp_path, "two", generation=1, legs=()).name == "two"
+    for again in (1, 2):
+        manifest = add(tmp_path, "two", [make_entry("a", [["castle"] * again])])
+        assert (manifest.name, manifest.generation) == ("two", 2 + again)
+    assert set(known_documents(tmp_path, "two")) == {"a", "b"}
+    assert Collection.open(tmp_path, "two").document("b").text == "bridge"
+    after = {path: path.read_bytes() for path in (tmp_path / "c").rglob("*") if path.is_file()}
+    assert after == ({} if renamed else before)
+
+
+def test_a_copy_does_not_read_the_original(tmp_path: Path) -> None:
+    add(tmp_path, "c", [make_entry("a", [["river"]])])
+    shutil.copytree(tmp_path / "c", tmp_path / "two")
+    for path in (tmp_path / "c" / "segments").rglob("*.arrow"):
+        path.unlink()
+    assert set(known_documents(tmp_path, "two")) == {"a"}
+    with pytest.raises(CollectionError, match="missing"):
+        Collection.open(tmp_path, "c")

@@ -94,12 +94,32 @@ def test_every_flipped_bit_of_a_manifest_and_of_current_is_noticed(tmp_path: Pat
     assert read_manifest(tmp_path, "notes") == small
 
 
-@pytest.mark.parametrize("content", ["", "7\n", "000001", "000002\n", "one\n"])
+@pytest.mark.parametrize("content", ["", "7\n", "000001", "000002\n", "one\n", "1" * 5000 + "\n"])
 def test_a_current_that_names_no_manifest_is_refused(tmp_path: Path, content: str) -> None:
     write_manifest(tmp_path, MANIFEST)
     (tmp_path / "notes" / "CURRENT").write_text(content)
     with pytest.raises(CollectionError, match=r"(CURRENT|000002\.json) .*: restore"):
         read_manifest(tmp_path, "notes")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "",
+        "null",
+        "[" * 100_000,
+        "1" * 5000,
+        '{"schema_version": 3, "name": ' + "[" * 900 + "]" * 900 + "}",
+        '{"schema_version": ' + "[" * 900 + "]" * 900 + "}",
+        '{"schema_version": 3, "checksum": 1e999}',
+    ],
+)
+def test_what_is_no_manifest_is_refused_in_a_sentence(tmp_path: Path, content: str) -> None:
+    write_manifest(tmp_path, MANIFEST)
+    (tmp_path / "notes" / "manifests" / "000001.json").write_text(content)
+    with pytest.raises(CollectionError, match=r"000001\.json .*: (restore|use the mrag)") as caught:
+        read_manifest(tmp_path, "notes")
+    assert len(str(caught.value)) < 400
 
 
 def test_another_schema_version_is_refused_by_name(tmp_path: Path) -> None:

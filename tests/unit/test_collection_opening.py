@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mrag.collection import Collection
+from mrag.collection import Collection, known_documents
 from mrag.errors import CollectionError, InputError, MragError, NotFoundError, SettingsError
 from mrag.schema import Query, Record, RecordKind
 from mrag.settings import DenseSettings
@@ -70,6 +70,44 @@ def test_every_damaged_file_is_refused_by_name(
         assert str(path) in sentence
         assert sentence.endswith(".")
         assert "restore" in sentence
+
+
+def read_all(root: Path) -> None:
+    collection = Collection.open(root, "c", verify="fast", legs=())
+    collection.analysis(len)
+    for document in known_documents(root, "c"):
+        collection.document(document)
+        collection.units(document)
+        collection.fetch([record.id for record in collection.records(document)])
+
+
+@pytest.mark.parametrize("name", ["documents", "units", "records"])
+def test_flipped_bytes_that_no_size_shows_are_a_damaged_collection(
+    root: Path, tmp_path: Path, name: str
+) -> None:
+    shutil.copytree(root, tmp_path / "r")
+    path = next((tmp_path / "r").rglob(f"{name}.arrow"))
+    content = path.read_bytes()
+    refused = 0
+    for place in range(0, len(content), max(1, len(content) // 67)):
+        flipped = bytearray(content)
+        flipped[place] ^= 0x81
+        path.write_bytes(flipped)
+        try:
+            read_all(tmp_path / "r")
+        except MragError:
+            refused += 1
+    assert refused
+    path.write_bytes(content)
+    read_all(tmp_path / "r")
+
+
+def test_a_kind_that_is_none_is_a_damaged_collection(root: Path, tmp_path: Path) -> None:
+    shutil.copytree(root, tmp_path / "r")
+    for path in (tmp_path / "r").rglob("records.arrow"):
+        path.write_bytes(path.read_bytes().replace(b"marker", b"warker"))
+    with pytest.raises(CollectionError, match=r"warker.*: restore it"):
+        read_all(tmp_path / "r")
 
 
 def test_small_collections_are_verified_in_full_unless_told_otherwise(root: Path, tmp_path: Path) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import resource
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -10,11 +13,21 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mrag.collection import Counts, ShardEntry, content_hash, shard_of, write_shard
-from mrag.errors import DocumentError, SettingsError
+from mrag.collection import (
+    Collection,
+    Counts,
+    ShardEntry,
+    content_hash,
+    known_documents,
+    publish,
+    read_manifest,
+    shard_of,
+    write_shard,
+)
+from mrag.errors import CollectionError, DocumentError, SettingsError
 from mrag.schema import Document, Heading
 from mrag.settings import DenseSettings, SparseSettings
-from tests.collection_corpus import make_entry, vectors_of
+from tests.collection_corpus import STAMP, add, make_entry, vectors_of
 
 
 def write(folder: Path, *entries: ShardEntry) -> Any:
@@ -149,3 +162,61 @@ def test_vectors_of_another_dimension_are_refused(tmp_path: Path) -> None:
         DocumentError, match="'e' can't be stored: its vectors have 3 dimensions and the others 16"
     ):
         write(tmp_path / "s", make_entry("d", [["a"]]), other)
+
+
+# --------------------------------------------------------------------------- a disk that refuses
+
+
+def files_open_below(folder: Path) -> list[str]:
+    links = [f"/proc/self/fd/{number}" for number in os.listdir("/proc/self/fd")]
+    return [
+        target
+        for link in links
+        if os.path.islink(link) and (target := os.readlink(link)).startswith(str(folder))
+    ]
+
+
+@pytest.mark.parametrize("limit", [0, 1 << 10, 3 << 10, 6 << 10, 40 << 10])
+def test_a_full_disk_is_one_sentence_and_leaves_nothing_open(tmp_path: Path, limit: int) -> None:
+    """No file may grow beyond `limit`: what the system says to that is as good as a full disk."""
+    before = add(tmp_path, "c", [make_entry("a", [["river"]])])
+    entries = [
+        make_entry(f"d{number}", [[f"river {number} {place}" for place in range(9)]]) for number in range(99)
+    ]
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    try:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, hard))
+        with pytest.raises(CollectionError) as caught:
+            add(tmp_path, "c", entries)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert str(caught.value).endswith(".")
+    assert "\n" not in str(caught.value)
+    assert files_open_below(tmp_path) == []
+    assert read_manifest(tmp_path, "c") == before
+    assert list(tmp_path.rglob("*.tmp")) == []
+    assert add(tmp_path, "c", entries).counts.documents == 100
+
+
+def test_a_root_that_is_a_file_is_one_sentence(tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    root.write_text("x")
+    for ask in (read_manifest, known_documents, Collection.open):
+        with pytest.raises(CollectionError, match=r"set collection\.root to a folder\.$"):
+            ask(root, "c")  # type: ignore[operator]
+    with pytest.raises(CollectionError, match=r"can't be written .* collection\.root is a folder"):
+        add(root, "c", [make_entry("a", [["river"]])])
+    with pytest.raises(CollectionError, match=r"can't be written"):
+        publish(root, "c", STAMP, None)
+
+
+def test_a_root_that_may_not_be_written_to_is_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(path: Path, *_: Any, **__: Any) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    monkeypatch.setattr(Path, "mkdir", refuse)
+    for attempt in (lambda: write(tmp_path / "s"), lambda: publish(tmp_path, "c", STAMP, None)):
+        with pytest.raises(CollectionError, match=r"Read-only file system.*: see that collection\.root"):
+            attempt()

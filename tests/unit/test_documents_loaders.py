@@ -2,7 +2,10 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -80,22 +83,113 @@ def test_a_folder_without_inputs_is_refused(tmp_path: Path, make: str) -> None:
     assert str(folder) in str(refused.value)
 
 
+def refuse_listing(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    scandir = os.scandir
+
+    def scan(folder: Path) -> Any:
+        if folder.name == name:
+            raise PermissionError(13, "Permission denied")
+        return scandir(folder)
+
+    monkeypatch.setattr(os, "scandir", scan)
+
+
 def test_a_subfolder_that_cannot_be_listed_fails_by_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(tmp_path, "a.txt", "a")
     write(tmp_path, "shut/b.txt", "b")
-    listdir = os.listdir
-
-    def refuse(folder: Path) -> list[str]:
-        if folder.name == "shut":
-            raise PermissionError(13, "Permission denied")
-        return listdir(folder)
-
-    monkeypatch.setattr(os, "listdir", refuse)
+    refuse_listing(monkeypatch, "shut")
     assert names(tmp_path) == ["a.txt", "shut"]
     [shut] = read_input(tmp_path, tmp_path / "shut")
     assert shut == Outcome("shut", Status.FAILED, "The folder can't be listed; check its permissions.")
+
+
+def failure(folder: Path, path: Path) -> Outcome:
+    [item] = read_input(folder, path)
+    assert isinstance(item, Outcome)
+    assert item.status is Status.FAILED
+    return item
+
+
+def test_links_in_a_circle_and_in_a_long_chain_fail_by_name(tmp_path: Path) -> None:
+    write(tmp_path, "a.txt", "a")
+    for name, target in (("loop.txt", "loop.txt"), ("one.md", "two.md"), ("two.md", "one.md")):
+        (tmp_path / name).symlink_to(target)
+    for number in range(1200):
+        (tmp_path / f"c{number:04}.txt").symlink_to(f"c{number + 1:04}.txt")
+    (tmp_path / "c1200.txt").write_text("x")
+    assert len(names(tmp_path)) == 4 + 1201
+    for name in ("loop.txt", "one.md", "c0000.txt"):
+        assert "symbolic links" in failure(tmp_path, tmp_path / name).detail
+    [end] = read_input(tmp_path, tmp_path / "c1190.txt")
+    assert isinstance(end, Document)
+
+
+def test_a_subfolder_whose_entries_cannot_be_examined(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A folder may be listed and not entered: every question about what lies in it is refused."""
+    write(tmp_path, "a.txt", "a")
+    write(tmp_path, "shut/b.txt", "b")
+    write(tmp_path, "shut/deep/c.txt", "c")
+    (tmp_path / "shut" / "link.txt").symlink_to("b.txt")
+    ask = os.stat
+
+    def refuse(path: Any, **options: Any) -> os.stat_result:
+        if isinstance(path, int) or "/shut/" not in str(path):
+            return ask(path, **options)
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(os, "stat", refuse)
+    refuse_listing(monkeypatch, "deep")
+    assert names(tmp_path) == ["a.txt", "shut/b.txt", "shut/deep", "shut/link.txt"]
+    for name in names(tmp_path)[1:]:
+        assert failure(tmp_path, tmp_path / name).detail == "It can't be read: Permission denied."
+
+
+Nest = Callable[[str, int], None]
+
+
+@pytest.fixture
+def nest(tmp_path: Path) -> Iterator[Nest]:
+    """Makes folders below each other, and `a.txt` in the last: step by step, for no path may be so long."""
+    made: list[Path] = []
+
+    def make(name: str, depth: int) -> None:
+        made.append(tmp_path / name)
+        here = os.open(tmp_path, os.O_RDONLY)
+        for _ in range(depth):
+            os.mkdir(name, dir_fd=here)
+            below = os.open(name, os.O_RDONLY, dir_fd=here)
+            os.close(here)
+            here = below
+        file = os.open("a.txt", os.O_WRONLY | os.O_CREAT, 0o600, dir_fd=here)
+        os.write(file, b"deep")
+        os.close(file)
+        os.close(here)
+
+    yield make
+    # Python's own removal is recursive.
+    subprocess.run(["rm", "-r", *made], check=True)
+
+
+def test_a_thousand_folders_below_each_other_are_read(tmp_path: Path, nest: Nest) -> None:
+    nest("d", 1200)
+    [path] = list_inputs(tmp_path)
+    [found] = read_input(tmp_path, path)
+    assert isinstance(found, Document)
+    assert found.id == "d/" * 1200 + "a.txt"
+
+
+def test_a_path_that_is_too_long_fails_by_name_and_the_rest_is_read(tmp_path: Path, nest: Nest) -> None:
+    write(tmp_path, "z.txt", "z")
+    nest("d" * 250, 20)
+    long, last = list_inputs(tmp_path)
+    assert last == tmp_path / "z.txt"
+    failed = failure(tmp_path, long)
+    assert failed.detail == "It can't be read: File name too long."
+    assert failed.id.startswith("d" * 250 + "/")
 
 
 # --------------------------------------------------------------------------- what is read, what is not
@@ -186,13 +280,16 @@ def test_text_is_clean_whatever_the_loader(tmp_path: Path) -> None:
     assert found.metadata["k"] == ["\ufffd"]
 
 
-def test_a_file_name_that_is_not_utf_8(tmp_path: Path) -> None:
-    path = os.fsencode(tmp_path) + b"/caf\xe9.txt"
-    Path(os.fsdecode(path)).write_text("x")
-    [item] = read_input(tmp_path, list_inputs(tmp_path)[0])
-    assert isinstance(item, Document)
-    assert item.id == "caf\ufffd.txt"
-    item.title.encode()
+def test_file_names_that_are_not_utf_8_stay_apart(tmp_path: Path) -> None:
+    for name in (b"caf\xe9.txt", b"\xff.txt", b"\xfe.txt", b"\xed\xa0\x80.txt", b"a\rb.txt", b"a\nb.txt"):
+        Path(os.fsdecode(os.fsencode(tmp_path) + b"/" + name)).write_text("x")
+    found = [item for path in list_inputs(tmp_path) for item in read_input(tmp_path, path)]
+    assert {item.id for item in found} == {
+        *(r"caf\xe9.txt", r"\xff.txt", r"\xfe.txt", r"\xed\xa0\x80.txt", "a\rb.txt", "a\nb.txt")
+    }
+    for item in found:
+        assert isinstance(item, Document)
+        item.title.encode()
 
 
 # --------------------------------------------------------------------------- titles and headings
@@ -288,6 +385,11 @@ def test_paragraphs_of_a_list_stay_whole(tmp_path: Path) -> None:
         b'{"id": "a", "text": "x", "n": 1e999}',
         b'{"id": "a", "text": "\xff"}',
         b'{"id": "a", "text": "x", "n": ' + b"[" * 900 + b"]" * 900 + b"}",
+        b'{"id": "a", "text": "x", "n": ' + b"[" * 65 + b"]" * 65 + b"}",
+        b'{"id": "a", "text": "x", "metadata": {"n": ' + b'{"n":' * 65 + b"1" + b"}" * 67,
+        b'{"id": "a", "text": "x", "n": 9223372036854775808}',
+        b'{"id": "a", "text": "x", "n": [-' + b"9" * 4000 + b"]}",
+        b'{"id": "a", "text": "x", "n": ' + b"9" * 5000 + b"}",
         b"[" * 100_000,
     ],
 )
@@ -299,6 +401,15 @@ def test_a_bad_line_costs_itself(tmp_path: Path, line: bytes) -> None:
     assert isinstance(bad, Outcome)
     assert bad.status is Status.FAILED
     assert bad.detail.endswith(".")
+
+
+def test_metadata_within_the_bounds_stays_as_it_is(tmp_path: Path) -> None:
+    nested = json.loads("[" * 64 + "]" * 64)
+    fields = {"id": "a", "text": "x", "n": nested, "least": -(1 << 63), "most": (1 << 63) - 1, "yes": True}
+    found = document(tmp_path, "a.jsonl", json.dumps(fields))
+    assert {key: found.metadata[key] for key in ("n", "least", "most", "yes")} == {
+        key: fields[key] for key in ("n", "least", "most", "yes")
+    }
 
 
 def test_lines_in_utf_16(tmp_path: Path) -> None:

@@ -2,10 +2,69 @@
 
 from __future__ import annotations
 
+import asyncio
 import pickle
+from typing import Any
 
-from mrag.errors import ModelError
+import pytest
+
+from mrag.errors import ModelError, PromptTooLongError
+from mrag.models.language_model import Message, Request
+from mrag.models.scripted import ScriptedModel
 from mrag.models.skeleton import final
+
+REQUEST = Request((Message("user", "Why?"),), 9, "answer")
+
+
+def breaking(error: BaseException) -> ScriptedModel:
+    def reply(request: Request) -> Any:
+        raise error
+
+    return ScriptedModel(reply, name="broken")
+
+
+async def ask(model: ScriptedModel, how: str) -> Any:
+    if how == "complete":
+        return await model.complete(REQUEST)
+    if how == "choose":
+        return await model.choose(REQUEST, ("A", "B"))
+    return [piece async for piece in model.stream(REQUEST)]
+
+
+HOW = pytest.mark.parametrize("how", ["complete", "choose", "stream"])
+
+
+@HOW
+@pytest.mark.parametrize(
+    "error", [ValueError("a\nb"), OSError(28, "No space left"), KeyError("x"), TimeoutError()]
+)
+async def test_what_no_door_knows_costs_the_request_and_is_named(how: str, error: Exception) -> None:
+    model = breaking(error)
+    with pytest.raises(ModelError, match=rf"^broken ended answer with {type(error).__name__} \(") as caught:
+        await ask(model, how)
+    assert type(caught.value) is ModelError
+    assert not caught.value.retryable
+    assert caught.value.__cause__ is error
+    assert "\n" not in str(caught.value)
+
+
+@HOW
+async def test_what_mrag_or_the_caller_says_passes(how: str) -> None:
+    for error in (PromptTooLongError("Too long."), final("No such label.")):
+        with pytest.raises(type(error)) as caught:
+            await ask(breaking(error), how)
+        assert caught.value is error
+    with pytest.raises(asyncio.CancelledError):
+        await ask(breaking(asyncio.CancelledError()), how)
+
+
+async def test_a_prompt_that_can_not_be_counted_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(self: ScriptedModel, text: str) -> int:
+        raise UnicodeEncodeError("utf-8", "\ud800", 0, 1, "surrogates not allowed")
+
+    monkeypatch.setattr(ScriptedModel, "count_tokens", refuse)
+    with pytest.raises(ModelError, match="UnicodeEncodeError"):
+        await ScriptedModel([]).complete(REQUEST)
 
 
 def test_a_final_error_is_final_after_a_journey() -> None:

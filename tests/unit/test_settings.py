@@ -9,9 +9,11 @@ from pydantic import BaseModel
 
 from mrag.errors import SettingsError
 from mrag.settings import (
+    OpenAISettings,
     PlainReader,
     SaneReader,
     Settings,
+    VllmSettings,
     load_settings,
     method_names,
     parse_settings,
@@ -71,6 +73,34 @@ def test_shipped_methods_are_the_papers_triples() -> None:
         ("serve.host=0.0.0.0", "set token_env"),
         ("no equals sign", "section.key=value"),
         ("a.b=[", "not valid YAML"),
+        ("a.b=!!int x", "The value of the override a.b is not valid YAML"),
+        ("a.b=!!int ''", "not valid YAML"),
+        ("a.b=!!bool x", "not valid YAML"),
+        ("a.b=!!timestamp x", "not valid YAML"),
+        ("a.b=!!python/name:os.system x", "not valid YAML"),
+        ("a.b={x: 1, x: 2}", "'x' twice"),
+        ("a.b=" + "[" * 5000, "not valid YAML"),
+        ("a.b=" + "{a: " * 5000, "not valid YAML"),
+        ("a.b=1:" + "1:" * 300 + "1.5", "not valid YAML"),
+        ("serve.port=" + "1" * 5000, "not valid YAML"),
+        ("serve.port=" + "1" * 4000, "serve.port"),
+        ("serve.timeout_s=" + "1" * 4000, "serve.timeout_s"),
+        ("serve.timeout_s=.inf", "serve.timeout_s"),
+        ("serve.timeout_s=.nan", "serve.timeout_s"),
+        ("serve.timeout_s=1.0e+999", "serve.timeout_s"),
+        ("job.encoders.num_cpus=.inf", "job.encoders.num_cpus"),
+        ("rates.some.prompt_price=.inf", "rates.some.prompt_price"),
+        ("serve.port=true", "serve.port: true or false"),
+        ("serve.port=.inf", "serve.port"),
+        ("collection.name=no", "put a word such as yes in quotes"),
+        ("sparse.k1=false", "sparse.k1"),
+        ('collection.root="a\\0b"', "collection.root: a NUL"),
+        ('language_model={engine: scripted, replies: "a\\0b"}', "replies: a NUL"),
+        ('encoder.model="\\0"', "encoder.model: a NUL"),
+        ("{1: 2}=3", "is not a setting"),
+        ("method={1: 2}", "method"),
+        ("extractor.window_tokens=4096", "extractor.engine must be given"),
+        ("method.reader.tokens=3", "method.reader.sane.tokens is not a setting"),
     ],
 )
 def test_a_bad_setting_is_one_sentence_with_its_path(override: str, named: str) -> None:
@@ -89,6 +119,69 @@ def test_a_file_that_is_no_settings_file_is_refused(tmp_path: Path, content: byt
     path.write_bytes(content)
     with pytest.raises(SettingsError, match=r"\.$"):
         load_settings(path)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "- list",
+        "just text",
+        "7",
+        "[]",
+        "serve: {port: 1}\nserve: {port: 2}",
+        "serve:\n  port: 1\n  port: 2",
+        "serve: 5",
+        "method: magic",
+        "? [1]\n: 2",
+        "&a a: *a",
+        "[" * 100_000,
+        "a: " + "1" * 5000,
+    ],
+)
+def test_overrides_over_such_a_file_are_one_sentence(tmp_path: Path, content: str) -> None:
+    path = tmp_path / "settings.yaml"
+    path.write_text(content)
+    for overrides in ((), ("serve.port=9000", "method.reader.w=30")):
+        with pytest.raises(SettingsError) as caught:
+            load_settings(path, overrides)
+        assert str(caught.value).endswith(".")
+        assert "\n" not in str(caught.value)
+
+
+def test_a_key_may_stand_beside_the_merge_that_also_has_it(tmp_path: Path) -> None:
+    path = tmp_path / "settings.yaml"
+    path.write_text(
+        "serve:\n  encoder: &one {num_cpus: 0.5, max_ongoing: 3}\n"
+        "  selector: &two {<<: *one, max_ongoing: 4}\n  extractor: {<<: *two, max_ongoing: 5}\n"
+    )
+    serve = load_settings(path).serve
+    assert [part.max_ongoing for part in (serve.encoder, serve.selector, serve.extractor)] == [3, 4, 5]
+    assert serve.extractor.num_cpus == 0.5
+
+
+def test_what_looks_like_a_date_is_a_name() -> None:
+    for name in ("2024-02-30", "2024-02-28"):
+        assert load_settings(None, (f"collection.name={name}",)).collection.name == name
+
+
+def test_overrides_lie_over_the_defaults(tmp_path: Path) -> None:
+    settings = load_settings(None, ("method.reader.w=30", "language_model.window_tokens=4096"))
+    assert settings.method.reader == SaneReader(w=30)
+    assert settings.language_model == VllmSettings(window_tokens=4096)
+    path = tmp_path / "settings.yaml"
+    path.write_text("language_model: {window_tokens: 2048, max_concurrency: 3}\n")
+    settings = load_settings(path, ("language_model.window_tokens=4096",))
+    assert settings.language_model == VllmSettings(window_tokens=4096, max_concurrency=3)
+
+
+def test_another_kind_replaces_the_default_one_in_any_order() -> None:
+    whole = ("language_model={engine: openai, model: m, base_url: u}",)
+    parts = ("language_model.model=m", "language_model.base_url=u", "language_model.engine=openai")
+    expected = OpenAISettings(engine="openai", model="m", base_url="u")
+    for overrides in (whole, parts, parts[::-1], ("language_model.window_tokens=4096", *whole)):
+        assert load_settings(None, overrides).language_model == expected
+    reader = load_settings(None, ("method=sane", "method.reader={name: plain}")).method.reader
+    assert reader == PlainReader()
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
