@@ -22,9 +22,11 @@ _FAULTS = (
 
 
 class _Loader(yaml.SafeLoader):
+    # PyYAML's own, whatever other libraries of this process have taught SafeLoader since.
+    yaml_constructors = dict(yaml.constructor.SafeConstructor.yaml_constructors)  # noqa: RUF012
     yaml_implicit_resolvers = {  # noqa: RUF012  the name and kind are PyYAML's
         first: [(tag, pattern) for tag, pattern in resolvers if tag != _DATE]
-        for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+        for first, resolvers in yaml.resolver.Resolver.yaml_implicit_resolvers.items()
     }
 
     def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import get_args
 
 import pytest
+import yaml
 from pydantic import BaseModel
 
 from mrag.errors import SettingsError
@@ -239,3 +240,11 @@ def test_every_setting_is_documented() -> None:
         leaf for leaf in leaves(Settings) if f".{leaf.split('.')[-1]}" not in text and leaf not in text
     }
     assert not missing
+
+
+def test_what_another_library_taught_yaml_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    taught = {**yaml.SafeLoader.yaml_constructors, "tag:yaml.org,2002:timestamp": lambda *_: "a date"}
+    monkeypatch.setattr(yaml.SafeLoader, "yaml_constructors", taught)
+    assert yaml.safe_load("!!timestamp x") == "a date"
+    with pytest.raises(SettingsError, match="not valid YAML"):
+        load_settings(None, ("collection.name=!!timestamp x",))
