@@ -85,10 +85,13 @@ def main(
     question: Annotated[str, typer.Argument(help="The question.")],
     collection: Annotated[str, typer.Option(help="The collection to ask.")] = "sample",
     reader: Annotated[str | None, typer.Option(help="plain or sane; the service's own by default.")] = None,
+    retrieval: Annotated[
+        str | None, typer.Option(help="keys or keys+units; the service's own by default.")
+    ] = None,
     url: Annotated[str, typer.Option(help="Where the service listens.")] = "http://127.0.0.1:8000",
 ) -> None:
     """Ask a running service one question."""
-    body = {"question": question, "collection": collection, "reader": reader}
+    body = {"question": question, "collection": collection, "reader": reader, "retrieval": retrieval}
     console = Terminal()
     try:
         show(console, ask(url, body, TIMEOUT_S))

@@ -104,7 +104,7 @@ class Encode:
         if isinstance(built, Outcome):
             return built, b"", NO_SHARD
         try:
-            entry = encode_built(built, self._encoder, self._settings.extraction.key_text)
+            entry = encode_built(built, self._encoder, self._settings)
         except MragError as error:
             return Outcome(built.document.id, Status.FAILED, str(error)), b"", NO_SHARD
         return indexed(built), pack(entry), shard_of(built.document.id, self._settings.collection.shards)

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 Vectors = NDArray[np.float32]
 Leg = Literal["dense", "sparse"]
+Searched = Literal["keys", "keys+units"]
 
 
 # --------------------------------------------------------------------------- offline: M-RAG III
@@ -186,21 +187,27 @@ class Query:
     """One search of the access path. `depth` is the number of live records wanted from each leg.
 
     `vector` is a unit row (d,) or None when the dense leg is off; `text` feeds the sparse leg.
+    `unit_weight` is that of a source unit's inner product beside its record's best key's (`keys+units`).
     """
 
     text: str
     depth: int
     legs: tuple[Leg, ...] = ("dense", "sparse")
     vector: Vectors | None = None
+    searched: Searched = "keys"
+    unit_weight: float = 2.0
 
 
 @dataclass(frozen=True)
 class Hit:
-    """A record found by a leg: its best key's score (inner product, or BM25) and which key it was."""
+    """A record found by a leg: its score (inner product, or BM25) and which of its keys matched best.
+
+    `key` is None where a source unit was hit and its keys can't be told apart.
+    """
 
     record_id: str
     score: float
-    key: int = 0
+    key: int | None = 0
 
 
 @dataclass(frozen=True)

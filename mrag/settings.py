@@ -85,16 +85,20 @@ class FixedBuilder(Strict):
 BuilderSettings = Annotated[MarkersBuilder | UnitsBuilder | FixedBuilder, Field(discriminator="name")]
 
 
-class KeysRetrieval(Strict):
-    """Only keys are searched (M-RAG III-B); the legs are fused by reciprocal rank.
+class RetrievalSettings(Strict):
+    """What is searched: keys alone (M-RAG III-B), or beside them the source units. The legs are fused by
+    reciprocal rank.
 
+    A collection that is indexed under `keys+units` can be asked for both. Its dense scores are a key's plus
+    `unit_weight` times a unit's; its sparse ones are those of units expanded by their keys.
     `depth` is the number of records asked of each leg for each candidate wanted.
     """
 
-    name: Literal["keys"] = "keys"
+    name: Literal["keys", "keys+units"] = "keys"
     legs: tuple[Literal["dense", "sparse"], ...] = Field(("dense", "sparse"), min_length=1)
     rank_constant: int = Field(60, ge=1)
     depth: int = Field(5, ge=1)
+    unit_weight: float = Field(2.0, ge=0, allow_inf_nan=False)
 
 
 class PlainReader(Strict):
@@ -134,7 +138,7 @@ class Method(Strict):
     """builder x retrieval x reader: how records are made, found and read."""
 
     builder: BuilderSettings = MarkersBuilder()
-    retrieval: KeysRetrieval = KeysRetrieval()
+    retrieval: RetrievalSettings = RetrievalSettings(name="keys+units")
     reader: ReaderSettings = SaneReader()
 
 

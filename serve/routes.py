@@ -15,7 +15,7 @@ from mrag.documents.decoding import clean
 from mrag.errors import InputError, ModelError, ModelTimeoutError, MragError, NotFoundError
 from mrag.query.pipeline import Pipeline
 from mrag.query.question import Question, question_for
-from mrag.schema import Answer, Pool
+from mrag.schema import Answer, Pool, Searched
 from mrag.settings import Settings
 from serve.access import guard
 from serve.calls import StageDownError
@@ -34,7 +34,9 @@ class Body(BaseModel):
     collection: str | None = Field(
         None, description="The collection to search; the configured one by default."
     )
-    retrieval: Literal["keys"] | None = Field(None, description="What is searched.")
+    retrieval: Searched | None = Field(
+        None, description="What is searched: keys alone, or beside them the source units."
+    )
 
 
 class QueryBody(Body):

@@ -10,6 +10,7 @@ import numpy as np
 
 from mrag.collection import (
     Manifest,
+    SearchedUnits,
     SegmentInfo,
     ShardEntry,
     Stamp,
@@ -34,6 +35,7 @@ STAMP = Stamp(
     key_text="key",
     builder_settings={"max_unit_tokens": 240},
 )
+STAMP_WITH_UNITS = replace(STAMP, searched="keys+units")
 
 
 def vector_of(text: str) -> Vectors:
@@ -88,6 +90,33 @@ def built_entry(
     return ShardEntry(built, keys, vectors_of([key for record in keys for key in record]))
 
 
+def make_pointed(
+    document_id: str, units: Sequence[str], records: Iterable[tuple[Sequence[str], tuple[int, ...]]]
+) -> ShardEntry:
+    """A document of these units, searched too, and of records of keys and pointers."""
+    entry = make_entry(document_id, [[unit] for unit in units])
+    made = tuple(
+        Record(f"{document_id}#{number}", document_id, tuple(keys), f"value {number}", pointers)
+        for number, (keys, pointers) in enumerate(records, start=1)
+    )
+    built = replace(entry.built, records=made)
+    texts = [key for record in made for key in record.keys]
+    return with_units(ShardEntry(built, tuple(record.keys for record in made), vectors_of(texts)))
+
+
+def with_units(entry: ShardEntry) -> ShardEntry:
+    """The same document with its source units to be searched, each expanded by the keys that lead to it."""
+    texts = [
+        " ".join(
+            [unit.text]
+            + [key for record in entry.built.records if unit.number in record.pointers for key in record.keys]
+        )
+        for unit in entry.built.units
+    ]
+    vectors = vectors_of([unit.text for unit in entry.built.units])
+    return replace(entry, units=SearchedUnits(tuple(texts), vectors))
+
+
 def write_segment(root: Path, name: str, entries: Iterable[ShardEntry], shards: int = 1) -> SegmentInfo:
     """A segment on disk, not yet published."""
     spread: list[list[ShardEntry]] = [[] for _ in range(shards)]
@@ -114,6 +143,9 @@ def add(
     return publish(root, name, stamp, write_segment(root, name, entries, shards), replaced, duplicates)
 
 
-def ask(text: str, depth: int = 10) -> Query:
-    """A query of both legs."""
-    return Query(text, depth, vector=vector_of(text))
+def ask(text: str, depth: int = 10, unit_weight: float | None = None) -> Query:
+    """A query of both legs; with a weight, of keys and units."""
+    query = Query(text, depth, vector=vector_of(text))
+    if unit_weight is None:
+        return query
+    return replace(query, searched="keys+units", unit_weight=unit_weight)

@@ -18,7 +18,7 @@ from mrag.collection.manifest import (
     read_manifest,
     shard_folder,
 )
-from mrag.collection.segment import ShardEntry, content_hash, shard_of, write_shard
+from mrag.collection.segment import SearchedUnits, ShardEntry, content_hash, shard_of, write_shard
 from mrag.collection.storage import FileInfo
 
 __all__ = [
@@ -29,6 +29,7 @@ __all__ = [
     "Histogram",
     "IndexAnalysis",
     "Manifest",
+    "SearchedUnits",
     "SegmentInfo",
     "ShardEntry",
     "ShardInfo",

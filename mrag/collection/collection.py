@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
 
-from mrag.collection.dense import DenseIndex
 from mrag.collection.index_analysis import IndexAnalysis, analyse
 from mrag.collection.manifest import NAME, Manifest, read_manifest
-from mrag.collection.merging import Search, fill, merge
-from mrag.collection.shard import KeySpace, Shard
-from mrag.collection.sparse import SparseIndex, SparseStatistics
+from mrag.collection.searching import Searching, open_searches
+from mrag.collection.shard import RecordSpace, Shard
 from mrag.collection.storage import verify as verify_files
 from mrag.errors import CollectionError, InputError, NotFoundError
-from mrag.schema import Document, Hit, Leg, Query, Record, SourceUnit, Stored
-from mrag.settings import DenseSettings, SparseSettings
+from mrag.schema import Document, Hit, Leg, Query, Record, Searched, SourceUnit, Stored, Vectors
+from mrag.settings import DenseSettings
 
 Verify = Literal["fast", "full"]
 FULL_UP_TO_BYTES = 64 << 20
@@ -31,9 +28,7 @@ class Collection:
         self.manifest = manifest
         self._legs = legs
         self._shards = tuple(shards)
-        self._searched = KeySpace(shard for shard in shards if shard.info.counts.keys)
-        self._dense: DenseIndex | None = None
-        self._sparse: SparseIndex | None = None
+        self._searches: Mapping[Searched, Searching] = {}
 
     @classmethod
     def open(
@@ -63,25 +58,10 @@ class Collection:
         _verify(root, manifest, verify)
         shards = [Shard(path, info, manifest.dead(part)) for part, info, path in manifest.shard_folders(root)]
         collection = cls(manifest, shards, legs)
-        if collection._searched.keys:
-            collection._open_legs(dense or DenseSettings())
+        searched = RecordSpace(shard for shard in shards if shard.info.counts.keys)
+        if searched.keys and legs:
+            collection._searches = open_searches(searched, manifest, legs, dense or DenseSettings())
         return collection
-
-    def _open_legs(self, dense: DenseSettings) -> None:
-        if "dense" in self._legs:
-            self._open_dense(dense)
-        if "sparse" in self._legs:
-            self._open_sparse()
-
-    def _open_dense(self, settings: DenseSettings) -> None:
-        parts = [shard.dense_part for shard in self._searched]
-        self._dense = DenseIndex(parts, self.manifest.stamp.dimension, settings)
-
-    def _open_sparse(self) -> None:
-        stamp, counts = self.manifest.stamp, self.manifest.counts
-        settings = SparseSettings(language=stamp.analyzer, k1=stamp.k1, b=stamp.b)
-        live = SparseStatistics(counts.worded_keys, counts.words)
-        self._sparse = SparseIndex([shard.sparse_part for shard in self._searched], live, settings)
 
     # ----------------------------------------------------------------------- searching
 
@@ -89,32 +69,34 @@ class Collection:
         """Per leg of the query the `depth` best live records, or all there are; best first.
 
         Ties are in the order of the record ids. The sparse leg has only records with a word of the query.
-        Raises InputError for a leg that is not open (field `legs`), an unfit `vector` or a `depth` of none.
+        Raises InputError for a leg that is not open (field `legs`), for units where only keys are searched
+        (`retrieval`), an unfit `vector` or a `depth` of none.
         """
         if query.depth < 1:
             raise InputError("depth", f"The depth of a query must be at least 1, not {query.depth}.")
+        if query.searched == "keys+units" and self.manifest.stamp.searched == "keys":
+            raise InputError(
+                "retrieval",
+                f"Collection {self.name!r} has nothing to search but its keys: ask it with retrieval keys, "
+                "or index its documents anew with method.retrieval.name=keys+units.",
+            )
         return {leg: self._search(leg, query) for leg in query.legs}
 
     def _search(self, leg: Leg, query: Query) -> tuple[Hit, ...]:
         if leg not in self._legs:
             raise InputError("legs", f"The {leg} leg is not open: name it when the collection is opened.")
-        if leg == "dense" and self._dense is not None:
-            return self._best(self._dense_search(self._dense, query), query.depth)
-        if leg == "sparse" and self._sparse is not None:
-            return self._best(_sparse_search(self._sparse, query), query.depth)
-        return ()
+        searching = self._searches.get(query.searched)
+        if searching is None:
+            return ()
+        return searching.dense(query, self._vector(query)) if leg == "dense" else searching.sparse(query)
 
-    def _dense_search(self, index: DenseIndex, query: Query) -> Search:
+    def _vector(self, query: Query) -> Vectors:
         vector, dimension = query.vector, self.manifest.stamp.dimension
         if vector is None or vector.shape != (dimension,) or not np.isfinite(vector).all():
             raise InputError(
                 "vector", f"The dense leg needs {dimension} finite numbers as the query's vector."
             )
-        return partial(index.search, vector)
-
-    def _best(self, search: Search, depth: int) -> tuple[Hit, ...]:
-        scores, rows = fill(search, self._searched.owners, depth, self._searched.keys)
-        return merge([map(self._searched.hit, scores, rows)], depth)
+        return vector
 
     # ----------------------------------------------------------------------- fetching
 
@@ -166,10 +148,9 @@ class Collection:
 
     def close(self) -> None:
         """Gives files and memory back; the collection can't be used afterwards."""
-        if self._sparse is not None:
-            self._sparse.close()
-        self._dense = self._sparse = None
-        self._shards, self._searched, self._legs = (), KeySpace(()), ()
+        for searching in self._searches.values():
+            searching.close()
+        self._shards, self._searches, self._legs = (), {}, ()
 
 
 def _manifest(root: Path, name: str, generation: int | None) -> Manifest:
@@ -184,8 +165,3 @@ def _verify(root: Path, manifest: Manifest, how: Verify | None) -> None:
     full = size <= FULL_UP_TO_BYTES if how is None else how == "full"
     for _, shard, folder in manifest.shard_folders(root):
         verify_files(folder, shard.files, full=full)
-
-
-def _sparse_search(index: SparseIndex, query: Query) -> Search:
-    words = index.words(query.text)
-    return partial(index.search, words, index.statistics(words))

@@ -1,4 +1,4 @@
-"""The dense leg: exact inner products over the vectors of keys. The only door to FAISS."""
+"""The dense leg: exact inner products over the vectors of keys or source units. The only door to FAISS."""
 
 from __future__ import annotations
 
@@ -12,13 +12,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mrag.collection.ids import Rows
+from mrag.collection.manifest import UNIT_VECTORS
 from mrag.collection.payload import starts
 from mrag.collection.storage import damaged
 from mrag.errors import SettingsError
 from mrag.schema import Vectors
 from mrag.settings import DenseSettings
 
-FILE = "keys.faiss"
+KEYS = "keys.faiss"
+UNITS = UNIT_VECTORS
 GPU_MAX_HITS = 2048
 
 
@@ -29,9 +31,10 @@ def _faiss() -> Any:
 
 
 class DenseWriter:
-    """Collects the vectors of a shard; the first ones give the dimension."""
+    """Collects the vectors of a shard's keys or units; the first ones give the dimension."""
 
-    def __init__(self) -> None:
+    def __init__(self, name: str = KEYS) -> None:
+        self._name = name
         self._index: Any = None
 
     @property
@@ -46,23 +49,24 @@ class DenseWriter:
         self._index.add(np.ascontiguousarray(vectors, np.float32))
 
     def write(self, folder: Path) -> None:
-        """Writes `keys.faiss`; nothing for a shard without keys."""
+        """Writes the file; none where there is no vector."""
         if self._index is not None:
             # By a file of Python's: FAISS's own does not tell when its last bytes found no room.
-            with open(folder / FILE, "wb") as file:
+            with open(folder / self._name, "wb") as file:
                 _faiss().write_index(self._index, _faiss().PyCallbackIOWriter(file.write))
 
 
 @dataclass(frozen=True)
 class DensePart:
-    """The folder of one shard that has keys, and which of them live (n,)."""
+    """The folder of one shard, which of its vectors live (n,), at least one, and the file they are in."""
 
     folder: Path
     live: NDArray[np.bool_]
+    name: str = KEYS
 
 
 class DenseIndex:
-    """Searches the keys of some shards (at least one); rows count on from one shard to the next.
+    """Searches the vectors of some shards (at least one); rows count on from one shard to the next.
 
     One search is the work of one thread and lets others run; any number may search at once.
     """
@@ -72,23 +76,31 @@ class DenseIndex:
         self._first = starts([len(part.live) for part in parts])
 
     def search(self, vector: Vectors, count: int) -> tuple[NDArray[np.float32], Rows]:
-        """Scores and rows of the `count` best keys, best first; fewer only if there are no more.
+        """Scores and rows of the `count` best, best first; fewer only if there are no more.
 
-        On a GPU dead keys may be among them.
+        On a GPU dead ones may be among them.
         """
-        query = np.ascontiguousarray(vector, np.float32).reshape(1, -1)
+        query = _row(vector)
         found = [flat.search(query, count) for flat in self._flats]
         scores = np.concatenate([scores for scores, _ in found])
         rows = np.concatenate([rows + first for (_, rows), first in zip(found, self._first, strict=False)])
         best = np.argsort(-scores, kind="stable")[:count]
         return scores[best], rows[best]
 
+    def scores(self, vector: Vectors) -> NDArray[np.float32]:
+        """The score of every row (n,), the dead included, as `search` has it. Computed on the CPU."""
+        return np.concatenate([flat.scores(_row(vector)) for flat in self._flats])
+
+
+def _row(vector: Vectors) -> Vectors:
+    return np.ascontiguousarray(vector, np.float32).reshape(1, -1)
+
 
 class _Flat:
-    """One `keys.faiss`, mapped into memory; on a GPU it is copied there."""
+    """One file of vectors, mapped into memory; on a GPU it is copied there."""
 
     def __init__(self, part: DensePart, dimension: int, device: str) -> None:
-        self._index = _mapped(part.folder / FILE, (len(part.live), dimension))
+        self._index = _mapped(part.folder / part.name, (len(part.live), dimension))
         self._bits = np.packbits(part.live, bitorder="little")
         self._parameters = _faiss().SearchParameters(sel=_faiss().IDSelectorBitmap(self._bits))
         self._gpu = _on_gpu(self._index) if device == "gpu" else None
@@ -97,8 +109,8 @@ class _Flat:
     def search(self, query: Vectors, count: int) -> tuple[NDArray[np.float32], Rows]:
         """As `DenseIndex.search`, for a query (1, d).
 
-        The selector is given even where all keys live: with it FAISS sums each product in the same order
-        wherever a vector stands, so that equal keys score equally. GPU indexes can ignore it, are not for
+        The selector is given even where all live: with it FAISS sums each product in the same order
+        wherever a vector stands, so that equal vectors score equally. GPU indexes can ignore it, are not for
         two threads at once, and give no more than 2048 hits: what goes beyond is searched here.
         """
         count = min(count, self._index.ntotal)
@@ -109,6 +121,13 @@ class _Flat:
             scores, rows = self._index.search(query, count, params=self._parameters)
         found = rows[0] >= 0
         return scores[0][found], rows[0][found]
+
+    def scores(self, query: Vectors) -> NDArray[np.float32]:
+        """As `DenseIndex.scores`, for a query (1, d); each product is summed as `search` does."""
+        pointer, rows = _faiss().swig_ptr, np.arange(self._index.ntotal, dtype=np.int64)
+        scores = np.empty(len(rows), np.float32)
+        self._index.compute_distance_subset(1, pointer(query), len(rows), pointer(scores), pointer(rows))
+        return scores
 
 
 def _mapped(path: Path, shape: tuple[int, int]) -> Any:

@@ -113,7 +113,7 @@ def _agree(manifest: Manifest, stamp: Stamp) -> None:
 
 
 def _added(root: Path, before: Manifest, segment: SegmentInfo) -> set[str]:
-    """Ids of the documents in a new segment, whose files are there and have the right dimension."""
+    """Ids of the documents in a new segment, whose files are there and are what the stamp announces."""
     added: set[str] = set()
     alone = replace(before, segments=(segment,))
     for _, shard, folder in alone.shard_folders(root):
@@ -122,6 +122,11 @@ def _added(root: Path, before: Manifest, segment: SegmentInfo) -> set[str]:
             raise CollectionError(
                 f"{folder} has vectors of {shard.dimension} dimensions and collection {before.name!r} of "
                 f"{before.stamp.dimension}: encode its keys with the collection's encoder."
+            )
+        if shard.dimension and shard.searched != before.stamp.searched:
+            raise CollectionError(
+                f"{folder} is written for retrieval {shard.searched} and collection {before.name!r} for "
+                f"{before.stamp.searched}: index its documents with the collection's retrieval."
             )
         added.update(DocumentTable(folder).content_hashes())
     return added

@@ -17,8 +17,10 @@ from typing import Any
 
 from mrag.collection.storage import FileInfo, atomic_write, damaged, sync
 from mrag.errors import CollectionError, InputError, NotFoundError
+from mrag.schema import Searched
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
+UNIT_VECTORS = "units.faiss"
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 CURRENT = re.compile(r"(\d{6,18})\n(?:([0-9a-f]{64})\n)?")
 
@@ -28,7 +30,7 @@ class Stamp:
     """What a collection is built with, and every append must be built with too.
 
     `builder` and `encoder` are fingerprints; `builder_settings` (JSON values) says readably what the first
-    stands for. `analyzer` is `SparseSettings.language`.
+    stands for. `analyzer` is `SparseSettings.language`. `searched` is all that a query may search.
     """
 
     builder: str
@@ -38,6 +40,7 @@ class Stamp:
     k1: float
     b: float
     key_text: str
+    searched: Searched = "keys"
     builder_settings: Mapping[str, Any] = field(default_factory=dict)
     schema_version: int = SCHEMA_VERSION
 
@@ -57,7 +60,10 @@ class Stamp:
 
 @dataclass(frozen=True)
 class Counts:
-    """How much there is. `worded_keys` have a word left after analysis; `words` are those of all keys."""
+    """How much there is. `worded_keys` have a word left after analysis; `words` are those of all keys.
+
+    `worded_units` and `unit_words` are the same of the source units, 0 where only keys are searched.
+    """
 
     documents: int = 0
     units: int = 0
@@ -65,6 +71,8 @@ class Counts:
     keys: int = 0
     worded_keys: int = 0
     words: int = 0
+    worded_units: int = 0
+    unit_words: int = 0
 
     def __add__(self, other: Counts) -> Counts:
         return Counts(**{name: value + getattr(other, name) for name, value in asdict(self).items()})
@@ -80,6 +88,11 @@ class ShardInfo:
     counts: Counts
     dimension: int
     files: tuple[FileInfo, ...]
+
+    @property
+    def searched(self) -> Searched:
+        """What a query may search in this shard."""
+        return "keys+units" if any(file.path == UNIT_VECTORS for file in self.files) else "keys"
 
 
 @dataclass(frozen=True)

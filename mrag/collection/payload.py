@@ -30,7 +30,7 @@ SURROGATES = re.compile("[\ud800-\udfff]")
 HEADING = pa.struct(
     [("start", pa.int64()), ("end", pa.int64()), ("level", pa.int32()), ("text", pa.string())]
 )
-COUNTED = ("units", "records", "keys", "worded_keys", "words")
+COUNTED = ("units", "records", "keys", "worded_keys", "words", "worded_units", "unit_words")
 USED = ("calls", "prompt_tokens", "completion_tokens")
 SCHEMAS = {
     "documents": pa.schema(
@@ -251,6 +251,13 @@ class Payload:
     def record_of(self, keys: Any) -> Any:
         """The rows of the records that these key rows belong to."""
         return np.searchsorted(self.first_key, keys, "right") - 1
+
+    def pointed(self) -> tuple[Rows, Rows]:
+        """For each pointer, record by record, the rows of its record and unit; reads the whole column."""
+        column = self._records.column("pointers")
+        records = np.repeat(np.arange(len(column)), _list_lengths(column))
+        documents = np.searchsorted(self.first_record, records, "right") - 1
+        return records, self.first_unit[documents] + pc.list_flatten(column).to_numpy() - 1
 
     def records(self, row: int) -> tuple[Record, ...]:
         """The records of the document in `row`, as they were written."""

@@ -7,12 +7,16 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 import numpy as np
 
+from mrag.collection import dense as dense_leg
+from mrag.collection import sparse as sparse_leg
 from mrag.collection.dense import DenseWriter
 from mrag.collection.ids import stable_hash
 from mrag.collection.manifest import Counts, ShardInfo
@@ -47,16 +51,25 @@ def _digest(text: str) -> str:
 
 
 @dataclass(frozen=True)
+class SearchedUnits:
+    """What is searched of a document's source units, one by one: words of `texts`, rows of `vectors`."""
+
+    texts: tuple[str, ...]
+    vectors: Vectors
+
+
+@dataclass(frozen=True)
 class ShardEntry:
     """One document, ready to be written.
 
     `key_texts[i][j]` is searched for `built.records[i].keys[j]`; `vectors` has one row for each of them,
-    record by record: float32 (sum of keys, dimension).
+    record by record: float32 (sum of keys, dimension). `units` is None where only keys are searched.
     """
 
     built: Built
     key_texts: tuple[tuple[str, ...], ...]
     vectors: Vectors
+    units: SearchedUnits | None = None
 
     def check(self) -> None:
         """Raises DocumentError, naming document and record, for what can't be stored or found again."""
@@ -88,19 +101,32 @@ class ShardEntry:
                 yield f"record {record.id!r} belongs to {record.document_id!r}"
             if not record.keys or not _is_utf8(record.id):
                 yield f"record {record.id!r} has no key, or a lone surrogate in its id"
-            if not _ascend(record.pointers, units):
+            if not _ascend(record.pointers, units) or (self.units and not record.pointers):
                 yield f"record {record.id!r} points to {record.pointers} of {units} source units"
         if lengths != tuple(len(record.keys) for record in records):
             yield "there is not one text for each key of each record"
         if self.vectors.ndim != 2 or len(self.vectors) != sum(lengths):
             yield f"there are {len(self.vectors)} vectors for {sum(lengths)} keys"
-        yield from self._vector_faults()
+        names = [
+            f"key {key} of record {record.id!r}" for record in records for key in range(len(record.keys))
+        ]
+        yield from _vector_faults(self.vectors, names)
+        yield from self._unit_faults(self.units) if self.units else ()
 
-    def _vector_faults(self) -> Iterator[str]:
-        lengths = np.linalg.norm(self.vectors, axis=1)
-        names = [(record.id, key) for record in self.built.records for key in range(len(record.keys))]
-        for record, key in (names[row] for row in np.flatnonzero(~(np.isfinite(lengths) & (lengths > 0)))):
-            yield f"the vector of key {key} of record {record!r} is not finite or has no length"
+    def _unit_faults(self, searched: SearchedUnits) -> Iterator[str]:
+        texts, vectors, units = searched.texts, searched.vectors, len(self.built.units)
+        if (len(texts), vectors.ndim, len(vectors)) != (units, 2, units):
+            yield f"there are {len(texts)} texts and {len(vectors)} vectors for {units} source units"
+        if vectors.shape[1:] != self.vectors.shape[1:]:
+            yield "the vectors of its source units have another dimension than those of its keys"
+        yield from _vector_faults(vectors, [f"source unit {number + 1}" for number in range(units)])
+
+
+def _vector_faults(vectors: Vectors, names: Sequence[str]) -> Iterator[str]:
+    """Names the rows that are not finite or have no length."""
+    lengths = np.linalg.norm(vectors, axis=1)
+    for row in np.flatnonzero(~(np.isfinite(lengths) & (lengths > 0))):
+        yield f"the vector of {names[row]} is not finite or has no length"
 
 
 def _is_utf8(text: str) -> bool:
@@ -128,18 +154,18 @@ def write_shard(
         with _ShardWriter(temporary, sparse) as writer:
             for entry in entries:
                 writer.add(entry)
-        return ShardInfo(writer.counts, writer.dense.dimension, describe(temporary))
+        return ShardInfo(writer.counts, writer.keys.dimension, describe(temporary))
 
 
 class _ShardWriter:
-    """The three writers of a shard, fed together. Lucene starts with the first key."""
+    """The writers of a shard, fed together. The first document says whether units are searched too."""
 
     def __init__(self, folder: Path, settings: SparseSettings) -> None:
         self.counts = Counts()
-        self.dense = DenseWriter()
-        self._folder, self._settings = folder, settings
+        self.keys = _TextWriter(folder, settings, dense_leg.KEYS, sparse_leg.KEYS)
+        self._units = _TextWriter(folder, settings, dense_leg.UNITS, sparse_leg.UNITS)
+        self._with_units: bool | None = None
         self._payload = PayloadWriter(folder)
-        self._sparse: SparseWriter | None = None
         self._documents: set[str] = set()
 
     def __enter__(self) -> _ShardWriter:
@@ -149,41 +175,78 @@ class _ShardWriter:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         with ExitStack() as opened:
-            opened.push(lambda _, fault, __: self._end_sparse(error or fault))
+            for writer in (self.keys, self._units):
+                opened.push(partial(writer.end, error))
             self._payload.close()
-        if error is None:
-            self.dense.write(self._folder)
-
-    def _end_sparse(self, error: BaseException | None) -> None:
-        if self._sparse is not None and error is not None:
-            self._sparse.abandon()
-        elif self._sparse is not None:
-            self._sparse.close()
 
     def add(self, entry: ShardEntry) -> None:
         entry.check()
-        document = entry.built.document
-        if document.id in self._documents:
-            raise DocumentError(f"Document {document.id!r} can't be stored: it comes twice in one run.")
-        if self.dense.dimension and len(entry.vectors) and entry.vectors.shape[1] != self.dense.dimension:
-            raise DocumentError(
-                f"Document {document.id!r} can't be stored: its vectors have {entry.vectors.shape[1]} "
-                f"dimensions and the others {self.dense.dimension}."
-            )
-        words = self._index([storable(text) for texts in entry.key_texts for text in texts])
-        if words:
-            self.dense.add(entry.vectors)
-        self._payload.add(entry.built, content_hash(document), counts := _counts(entry.built, words))
-        self._documents.add(document.id)
+        for fault in self._faults(entry):
+            raise DocumentError(f"Document {entry.built.document.id!r} can't be stored: {fault}.")
+        keys = self.keys.add(_flat(entry.key_texts), entry.vectors, self.counts.documents)
+        units: list[int] = []
+        if entry.units:
+            units = self._units.add(entry.units.texts, entry.units.vectors, self.counts.documents)
+        self._with_units = bool(entry.units)
+        counts = _counts(entry.built, keys, units)
+        self._payload.add(entry.built, content_hash(entry.built.document), counts)
+        self._documents.add(entry.built.document.id)
         self.counts += counts
 
-    def _index(self, key_texts: list[str]) -> list[int]:
-        if self._sparse is None and key_texts:
-            self._sparse = SparseWriter(self._folder, self._settings)
-        return self._sparse.add(key_texts, self.counts.documents) if self._sparse else []
+    def _faults(self, entry: ShardEntry) -> Iterator[str]:
+        if entry.built.document.id in self._documents:
+            yield "it comes twice in one run"
+        dimension, others = entry.vectors.shape[1], self.keys.dimension
+        if others and len(entry.vectors) and dimension != others:
+            yield f"its vectors have {dimension} dimensions and the others {others}"
+        if self._with_units not in (None, bool(entry.units)):
+            yield "its source units are searched and the others' are not, or the other way round"
 
 
-def _counts(built: Built, words: list[int]) -> Counts:
-    """`words` are those of each key."""
-    worded = sum(number > 0 for number in words)
-    return Counts(1, len(built.units), len(built.records), len(words), worded, sum(words))
+class _TextWriter:
+    """Both legs over one kind of text. Lucene starts with the first text."""
+
+    def __init__(self, folder: Path, settings: SparseSettings, dense_name: str, sparse_name: str) -> None:
+        self._folder = folder
+        self._dense = DenseWriter(dense_name)
+        self._start_sparse = partial(SparseWriter, folder, settings, sparse_name)
+        self._sparse: SparseWriter | None = None
+
+    @property
+    def dimension(self) -> int:
+        """0 before the first text."""
+        return self._dense.dimension
+
+    def add(self, texts: Sequence[str], vectors: Vectors, document: int) -> list[int]:
+        """Appends the texts of the document in that row; returns the number of words of each."""
+        if not texts:
+            return []
+        self._sparse = self._sparse or self._start_sparse()
+        self._dense.add(vectors)
+        return self._sparse.add(map(storable, texts), document)
+
+    def end(self, error: BaseException | None, *raised: Any) -> None:
+        """Writes both legs; after an error, or one that was raised since (as `__exit__` has it), neither."""
+        failed = error is not None or any(raised)
+        if self._sparse:
+            self._sparse.abandon() if failed else self._sparse.close()
+        if not failed:
+            self._dense.write(self._folder)
+
+
+def _flat(groups: Iterable[Iterable[str]]) -> list[str]:
+    return [text for group in groups for text in group]
+
+
+def _counts(built: Built, keys: list[int], units: list[int]) -> Counts:
+    """`keys` and `units` are the numbers of words of each."""
+    return Counts(
+        documents=1,
+        units=len(built.units),
+        records=len(built.records),
+        keys=len(keys),
+        worded_keys=sum(number > 0 for number in keys),
+        words=sum(keys),
+        worded_units=sum(number > 0 for number in units),
+        unit_words=sum(units),
+    )

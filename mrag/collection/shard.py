@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from mrag.collection import dense, sparse
 from mrag.collection.dense import DensePart
 from mrag.collection.ids import Rows
 from mrag.collection.manifest import ShardInfo
 from mrag.collection.payload import Payload, starts
+from mrag.collection.pointing import Pointing
 from mrag.collection.sparse import SparsePart
 from mrag.collection.storage import damaged
 from mrag.schema import Hit, Stored
@@ -30,20 +33,32 @@ class Shard:
         rows = self.payload.documents.index.find(dead)
         self._dead = {int(row) for row in rows[rows >= 0]}
         self.live_documents = np.ones(info.counts.documents, np.bool_)
-        self.live_records = np.ones(info.counts.records, np.bool_)
-        for row in self._dead:
-            self.live_documents[row] = False
-            self.live_records[slice(*self.payload.first_record[row : row + 2])] = False
+        self.live_documents[list(self._dead)] = False
+        self.live_records = self._live(self.payload.first_record)
+
+    def _live(self, first: Rows) -> NDArray[np.bool_]:
+        """Which of some rows live; `first` has the first row of each document, and the end."""
+        return np.repeat(self.live_documents, np.diff(first))
 
     @property
-    def dense_part(self) -> DensePart:
-        """What the dense leg has to know of this shard."""
+    def dense_keys(self) -> DensePart:
+        """What the dense leg has to know of this shard's keys."""
         return DensePart(self.folder, np.repeat(self.live_records, np.diff(self.payload.first_key)))
 
     @property
-    def sparse_part(self) -> SparsePart:
-        """What the sparse leg has to know of this shard."""
+    def dense_units(self) -> DensePart:
+        """What the dense leg has to know of its source units."""
+        return DensePart(self.folder, self._live(self.payload.first_unit), dense.UNITS)
+
+    @property
+    def sparse_keys(self) -> SparsePart:
+        """What the sparse leg has to know of its keys."""
         return SparsePart(self.folder, sorted(self._dead))
+
+    @property
+    def sparse_units(self) -> SparsePart:
+        """What the sparse leg has to know of its source units."""
+        return SparsePart(self.folder, sorted(self._dead), sparse.UNITS)
 
     def find_record(self, record_id: str) -> int:
         """The row of a live record, or -1."""
@@ -61,38 +76,45 @@ class Shard:
         return Stored(record, self.payload.info(document), self.payload.units(document, record.pointers))
 
 
-class KeySpace:
-    """The keys of several shards as one range of rows, which both legs number in the same order."""
+class RecordSpace:
+    """The records of several shards as one range of rows, likewise their keys and units, as in both legs."""
 
     def __init__(self, shards: Iterable[Shard]) -> None:
-        self._shards = tuple(shards)
-        self._first_key = starts([shard.info.counts.keys for shard in self._shards])
-        self._first_record = starts([shard.info.counts.records for shard in self._shards])
-
-    def __iter__(self) -> Iterator[Shard]:
-        return iter(self._shards)
+        self.shards = tuple(shards)
+        self.live = _joined([shard.live_records for shard in self.shards], np.bool_)
+        self.first_key = starts(_joined([np.diff(shard.payload.first_key) for shard in self.shards]))
+        self._first = starts([shard.info.counts.records for shard in self.shards])
 
     @property
     def keys(self) -> int:
-        """The number of rows, the dead included."""
-        return int(self._first_key[-1])
+        """The number of keys, the dead included."""
+        return int(self.first_key[-1])
 
-    def owners(self, rows: Rows) -> Rows:
-        """A number for the record of each key row, -1 where it is dead."""
-        owners = np.full(len(rows), -1, np.int64)
-        places = self._places(rows)
-        for place in np.unique(places):
-            shard, here = self._shards[place], places == place
-            records = shard.payload.record_of(rows[here] - self._first_key[place])
-            owners[here] = np.where(shard.live_records[records], records + self._first_record[place], -1)
-        return owners
+    @property
+    def units(self) -> int:
+        """The number of source units, the dead included."""
+        return sum(shard.info.counts.units for shard in self.shards)
 
-    def hit(self, score: float, row: int) -> Hit:
-        """What is found at a key row."""
-        place = int(self._places(row))
-        payload, key = self._shards[place].payload, row - self._first_key[place]
-        record = int(payload.record_of(key))
-        return Hit(payload.record_id(record), float(score), int(key - payload.first_key[record]))
+    def owners(self, keys: Rows) -> tuple[Rows, Rows]:
+        """The live records of some keys, each with its key's place among them."""
+        records = np.searchsorted(self.first_key, keys, "right") - 1
+        places = np.flatnonzero(self.live[records])
+        return places, records[places]
 
-    def _places(self, rows: Any) -> Any:
-        return np.searchsorted(self._first_key, rows, "right") - 1
+    def pointing(self) -> Pointing:
+        """Which records point to which units; reads the pointers of all of them."""
+        pairs = [shard.payload.pointed() for shard in self.shards]
+        first_unit = starts([shard.info.counts.units for shard in self.shards])
+        records = [rows + first for (rows, _), first in zip(pairs, self._first, strict=False)]
+        units = [rows + first for (_, rows), first in zip(pairs, first_unit, strict=False)]
+        return Pointing(_joined(records), _joined(units), self.units)
+
+    def hit(self, score: float, record: int, key: int | None = None) -> Hit:
+        """What is found at a record, by the key in this row or by none in particular."""
+        place = int(np.searchsorted(self._first, record, "right")) - 1
+        record_id = self.shards[place].payload.record_id(int(record - self._first[place]))
+        return Hit(record_id, float(score), None if key is None else int(key - self.first_key[record]))
+
+
+def _joined(parts: Sequence[NDArray[Any]], kind: type = np.int64) -> NDArray[Any]:
+    return np.concatenate([np.empty(0, kind), *parts])

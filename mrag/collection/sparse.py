@@ -1,10 +1,11 @@
-"""The sparse leg: BM25 over the words of keys, in Lucene, with the statistics of the whole collection.
+"""The sparse leg: BM25 over the words of texts, in Lucene, with the statistics of the whole collection.
 
-One Lucene document per key, in the order of the rows: Lucene's number of a document is the key's row. Lucene
-takes document frequency, count and average length from the index that it searches, the dead included. A
-search here is given the collection's own numbers instead: each word is boosted by the ratio of the two idf,
-and k1 and b are rescaled by the ratio of the two average lengths. So a key's score is the same wherever it
-stands and whatever is dead beside it, up to the rounding of single precision.
+The texts are those of keys, or in an index of their own those of source units. One Lucene document per text,
+in the order of the rows: Lucene's number of a document is the text's row. Lucene takes document frequency,
+count and average length from the index that it searches, the dead included. A search here is given the
+collection's own numbers instead: each word is boosted by the ratio of the two idf, and k1 and b are rescaled
+by the ratio of the two average lengths. So a text's score is the same wherever it stands and whatever is dead
+beside it, up to the rounding of single precision.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ from mrag.collection.jvm import cast, java, java_class, java_path
 from mrag.collection.payload import storable
 from mrag.settings import SparseSettings
 
-FOLDER = "lucene"
+KEYS = "lucene"
+UNITS = "lucene-units"
 TEXT = "text"
 DOCUMENT = "document"
 MAX_QUERY_WORDS = 1024
@@ -41,36 +43,36 @@ STORE = "org.apache.lucene.store"
 
 @dataclass(frozen=True)
 class SparseStatistics:
-    """Of live keys: how many have words, how many words those are, and in how many each word stands."""
+    """Of live texts: how many have words, how many words those are, and in how many each word stands."""
 
-    keys: int = 0
+    texts: int = 0
     words: int = 0
     frequencies: Mapping[str, int] = field(default_factory=dict)
 
     def __add__(self, other: SparseStatistics) -> SparseStatistics:
         frequencies = Counter(self.frequencies)
         frequencies.update(other.frequencies)
-        return SparseStatistics(self.keys + other.keys, self.words + other.words, frequencies)
+        return SparseStatistics(self.texts + other.texts, self.words + other.words, frequencies)
 
     @property
     def length(self) -> float:
-        """The average number of words of a key."""
-        return self.words / self.keys if self.keys else 0.0
+        """The average number of words of a text."""
+        return self.words / self.texts if self.texts else 0.0
 
     def idf(self, word: str) -> float:
         """Inverse document frequency as Lucene's BM25 has it."""
         frequency = self.frequencies.get(word, 0)
-        return log1p((self.keys - frequency + 0.5) / (frequency + 0.5))
+        return log1p((self.texts - frequency + 0.5) / (frequency + 0.5))
 
 
 # --------------------------------------------------------------------------- writing
 
 
 class SparseWriter:
-    """Indexes the keys of one shard, row by row; there is no index before `close`."""
+    """Indexes the texts of one shard, row by row; there is no index before `close`."""
 
-    def __init__(self, folder: Path, settings: SparseSettings) -> None:
-        path = folder / FOLDER
+    def __init__(self, folder: Path, settings: SparseSettings, name: str = KEYS) -> None:
+        path = folder / name
         path.mkdir()
         self._java = partial(java, f"{path} can't be written", "see whether its disk is full")
         with self._java():
@@ -83,16 +85,16 @@ class SparseWriter:
             self._document.add(self._text)
             self._document.add(self._number)
 
-    def add(self, key_texts: Iterable[str], document: int) -> list[int]:
-        """Appends the keys of the document in that row; returns the number of words of each."""
+    def add(self, texts: Iterable[str], document: int) -> list[int]:
+        """Appends the texts of the document in that row; returns the number of words of each."""
         with self._java():
             self._number.setIntValue(document)
-            return [self._add(text) for text in key_texts]
+            return [self._add(text) for text in texts]
 
-    def _add(self, key_text: str) -> int:
-        self._text.setStringValue(key_text)
+    def _add(self, text: str) -> int:
+        self._text.setStringValue(text)
         self._writer.addDocument(self._document)
-        return self._analyzer.count(key_text)
+        return self._analyzer.count(text)
 
     def close(self) -> None:
         """Writes the index as one Lucene segment."""
@@ -136,23 +138,24 @@ def _text_field() -> Any:
 
 @dataclass(frozen=True)
 class SparsePart:
-    """The Lucene folder of one shard, and the rows of its dead documents."""
+    """The folder of one shard, the rows of its dead documents, and the Lucene folder in it."""
 
     folder: Path
     dead: Sequence[int] = ()
+    name: str = KEYS
 
 
 class SparseIndex:
-    """Searches the keys of some shards (at least one); rows count on from one shard to the next.
+    """Searches the texts of some shards (at least one); rows count on from one shard to the next.
 
-    `live` are the keys and words of all live documents of these shards. Any number of threads may search;
+    `live` are the texts and words of all live documents of these shards. Any number of threads may search;
     they take turns.
     """
 
     def __init__(self, parts: Sequence[SparsePart], live: SparseStatistics, settings: SparseSettings) -> None:
         self._settings = settings
         self._live = live
-        self._readers = [_open(part.folder) for part in parts]
+        self._readers = [_open(part.folder / part.name) for part in parts]
         with self._java():
             self._analyzer = Analyzer(settings.language)
             self._reader = java_class(f"{INDEX}.MultiReader")(*self._readers)
@@ -180,14 +183,14 @@ class SparseIndex:
         """What these shards add to the collection's statistics for a query."""
         with self._java():
             frequencies = {word: self._frequency(word) - self._dead_frequency(word) for word in set(words)}
-        return SparseStatistics(self._live.keys, self._live.words, frequencies)
+        return SparseStatistics(self._live.texts, self._live.words, frequencies)
 
     def search(
         self, words: Sequence[str], collection: SparseStatistics, count: int
     ) -> tuple[NDArray[np.float32], Rows]:
-        """Scores and rows of the `count` best keys, best first, with the statistics of the `collection`.
+        """Scores and rows of the `count` best, best first, with the statistics of the `collection`.
 
-        Dead keys may be among them; only keys with a word of the query are.
+        Dead texts may be among them; only texts with a word of the query are.
         """
         with self._java():
             searcher = _searcher(self._reader)
@@ -202,7 +205,7 @@ class SparseIndex:
         should = java_class(f"{SEARCH}.BooleanClause$Occur").SHOULD
         for word, repetitions in Counter(words).items():
             if collection.frequencies.get(word, 0) > 0:
-                local = SparseStatistics(self._all.keys, 0, {word: self._frequency(word)})
+                local = SparseStatistics(self._all.texts, 0, {word: self._frequency(word)})
                 boost = repetitions * collection.idf(word) / local.idf(word)
                 builder.add(java_class(f"{SEARCH}.BoostQuery")(_term_query(word), boost), should)
         return builder.build()
@@ -222,15 +225,14 @@ class SparseIndex:
                 reader.close()
 
 
-def _open(folder: Path) -> Any:
-    path = folder / FOLDER
+def _open(path: Path) -> Any:
     with java(f"{path} is no readable Lucene index", "restore it, or index the collection anew"):
         directory = java_class(f"{STORE}.FSDirectory").open(java_path(path))
         return java_class(f"{INDEX}.DirectoryReader").open(directory)
 
 
 def _everything(reader: Any) -> SparseStatistics:
-    """Of all keys, the dead included, in Lucene's own numbers."""
+    """Of all texts, the dead included, in Lucene's own numbers."""
     return SparseStatistics(reader.getDocCount(TEXT), reader.getSumTotalTermFreq(TEXT))
 
 
@@ -239,7 +241,7 @@ def _frequency(reader: Any, word: str) -> int:
 
 
 def _dead_frequency(dead: Sequence[tuple[Any, Any]], word: str) -> int:
-    """In how many dead keys a word stands; `dead` has a searcher and what finds its dead keys."""
+    """In how many dead texts a word stands; `dead` has a searcher and what finds its dead texts."""
     return sum(searcher.count(_both(_term_query(word), documents)) for searcher, documents in dead)
 
 

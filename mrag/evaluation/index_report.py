@@ -171,7 +171,8 @@ class IndexReport:
             yield Section("Scattered records, examples", about, head, _rows(self.analysis.scattered))
 
     def _built_with(self) -> Section:
-        settings = self.manifest.stamp.builder_settings
+        stamp = self.manifest.stamp
+        settings = {**stamp.builder_settings, "searched": stamp.searched}
         rows = tuple((name, excerpt(str(value))) for name, value in settings.items())
         about = "What the records depend on: an append with other settings is refused."
         return Section("Built with", about, ("setting", "value"), rows)
@@ -199,6 +200,7 @@ class IndexReport:
             "rejected": dict(found.rejected),
             "repaired": [asdict(stored) for stored in found.repaired],
             "farthest": [asdict(stored) for stored in found.scattered],
+            "searched": self.manifest.stamp.searched,
             "built_with": dict(self.manifest.stamp.builder_settings),
         }
 

@@ -165,9 +165,7 @@ class _Indexing:
         if isinstance(built, Outcome):
             return built
         try:
-            entry = await asyncio.to_thread(
-                encode_built, built, self._encoder, self._settings.extraction.key_text
-            )
+            entry = await asyncio.to_thread(encode_built, built, self._encoder, self._settings)
         except MragError as error:
             return Outcome(document.id, Status.FAILED, str(error), usage=built.usage, reused=built.reused)
         await writing.add(entry)

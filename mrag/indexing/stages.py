@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from mrag.collection import ShardEntry, content_hash
+from mrag.collection import SearchedUnits, ShardEntry, content_hash
 from mrag.documents.loaders import list_inputs, read_input
 from mrag.errors import CapReachedError, CollectionError, MragError
 from mrag.indexing.asking import Asker
 from mrag.indexing.builder import Builder
 from mrag.indexing.diff import Input, input_of
-from mrag.indexing.keys import KeyText, key_texts
+from mrag.indexing.keys import expanded_units, key_texts, unit_texts
 from mrag.models.encoder import Encoder
 from mrag.schema import Built, Document, Outcome, Status, Usage
+from mrag.settings import Settings
 
 
 def read_with_origins(folder: Path, path: Path) -> Iterator[tuple[str, Document | Outcome]]:
@@ -63,11 +64,14 @@ async def build_one(builder: Builder, document: Document, asker: Asker | None) -
     return built
 
 
-def encode_built(built: Built, encoder: Encoder, key_text: KeyText) -> ShardEntry:
-    """The document with the vectors of its keys. Raises ModelError and DocumentError."""
-    texts = key_texts(built, key_text)
+def encode_built(built: Built, encoder: Encoder, settings: Settings) -> ShardEntry:
+    """The document with what is searched of it. Raises ModelError and DocumentError."""
+    texts = key_texts(built, settings.extraction.key_text)
     vectors = encoder.encode([text for group in texts for text in group], "passage")
-    entry = ShardEntry(built, texts, vectors)
+    units = None
+    if settings.method.retrieval.name == "keys+units":
+        units = SearchedUnits(expanded_units(built), encoder.encode(unit_texts(built), "passage"))
+    entry = ShardEntry(built, texts, vectors, units)
     entry.check()
     return entry
 

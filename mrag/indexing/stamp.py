@@ -18,5 +18,6 @@ def collection_stamp(settings: Settings, builder: Builder, encoder: Encoder) -> 
         k1=settings.sparse.k1,
         b=settings.sparse.b,
         key_text=settings.extraction.key_text,
+        searched=settings.method.retrieval.name,
         builder_settings=builder.parameters,
     )

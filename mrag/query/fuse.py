@@ -11,7 +11,10 @@ from mrag.schema import Candidate, Hit, Leg, Stored
 
 @dataclass(frozen=True)
 class Ranked:
-    """A record after fusion: its fused score, its score in each leg that found it, its best key."""
+    """A record after fusion: its fused score, its score in each leg that found it, its best key.
+
+    That is the key of the leg that ranks the record best and knows which key matched, else the first.
+    """
 
     record_id: str
     score: float
@@ -33,11 +36,12 @@ def fuse(hits: Mapping[Leg, Sequence[Hit]], constant: int) -> tuple[Ranked, ...]
 
 
 def _ranked(record_id: str, found: Mapping[Leg, tuple[int, Hit]], constant: int) -> Ranked:
+    by_rank = sorted(found.values(), key=lambda place: place[0])
     return Ranked(
         record_id,
         score=fsum(1 / (constant + rank) for rank, _ in found.values()),
         scores={leg: hit.score for leg, (_, hit) in found.items()},
-        key=min(found.values(), key=lambda place: place[0])[1].key,
+        key=next((hit.key for _, hit in by_rank if hit.key is not None), 0),
     )
 
 

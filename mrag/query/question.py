@@ -11,10 +11,10 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from mrag.errors import InputError
-from mrag.settings import KeysRetrieval, PlainReader, ReaderSettings, SaneReader, Settings
+from mrag.settings import PlainReader, ReaderSettings, RetrievalSettings, SaneReader, Settings
 
 _READER: TypeAdapter[PlainReader | SaneReader] = TypeAdapter(ReaderSettings)
-_RETRIEVAL = TypeAdapter(KeysRetrieval)
+_RETRIEVAL = TypeAdapter(RetrievalSettings)
 MAX_CHARACTERS = 20_000
 _KEPT_CONTROLS = "\t\n\r"
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -26,7 +26,7 @@ class Question:
 
     text: str
     collection: str
-    retrieval: KeysRetrieval = field(default_factory=KeysRetrieval)
+    retrieval: RetrievalSettings = field(default_factory=RetrievalSettings)
     reader: PlainReader | SaneReader = field(default_factory=SaneReader)
     timeout_s: float | None = None
 
@@ -34,7 +34,7 @@ class Question:
 def checked_question(
     text: str,
     collection: str,
-    retrieval: Mapping[str, Any] | KeysRetrieval | None = None,
+    retrieval: Mapping[str, Any] | RetrievalSettings | None = None,
     reader: Mapping[str, Any] | PlainReader | SaneReader | None = None,
     timeout_s: float | None = None,
 ) -> Question:
@@ -88,7 +88,7 @@ def _option(fault: Mapping[str, Any], message: str, section: str) -> str:
 
     A caller spells the `name` of a reader or a retrieval as that section itself.
     """
-    fields = {*KeysRetrieval.model_fields, *PlainReader.model_fields, *SaneReader.model_fields} - {"name"}
+    fields = {*RetrievalSettings.model_fields, *PlainReader.model_fields, *SaneReader.model_fields} - {"name"}
     places = [str(part) for part in fault["loc"]]
     if fault["type"] == "extra_forbidden":
         return places[-1]

@@ -42,8 +42,8 @@ class Retriever:
     async def retrieve(self, question: Question, w: int) -> Pool:
         """The pool of eq. 12, over one generation.
 
-        Raises NotFoundError for an unknown collection, CollectionError for a damaged one, ModelError
-        where the question can't be encoded.
+        Raises NotFoundError for an unknown collection, InputError (field `retrieval`) for one that has no
+        units to search, CollectionError for a damaged one, ModelError where the question can't be encoded.
         """
         collection = await asyncio.to_thread(self._open, question.collection)
         vector = None
@@ -57,7 +57,9 @@ def _search(collection: Searchable, question: Question, vector: Vectors | None, 
     retrieval = question.retrieval
     depth = w * retrieval.depth
     while True:
-        hits = collection.search(Query(question.text, depth, retrieval.legs, vector))
+        hits = collection.search(
+            Query(question.text, depth, retrieval.legs, vector, retrieval.name, retrieval.unit_weight)
+        )
         scored = {leg: found for leg, hit in hits.items() if (found := _scored(leg, hit))}
         grouping = _winners(collection, fuse(scored, retrieval.rank_constant), w)
         if grouping.full or all(len(found) < depth for found in hits.values()):

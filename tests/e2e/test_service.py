@@ -146,6 +146,13 @@ def test_the_plain_reader_stays_within_its_budget_and_shows_no_keys(running: Run
     assert not [key for key in keys if key in answer["context"]["text"]]
 
 
+@pytest.mark.parametrize("retrieval", ["keys", "keys+units"])
+def test_a_collection_with_units_answers_both_retrievals(running: Running, retrieval: str) -> None:
+    reply = running.post("/v1/retrieve", question="meal allowance", retrieval=retrieval, w=3)
+    assert reply.status_code == 200
+    assert len(reply.json()["candidates"]) == 3
+
+
 def test_a_pool_finds_the_paragraph_and_gives_its_offsets(running: Running) -> None:
     pool = running.post("/v1/retrieve", question="meal allowance on business trips", w=5).json()
     text = (running.folder / "handbook.md").read_text("utf-8")

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from mrag.collection import dense
-from mrag.collection.dense import FILE, DenseIndex, DensePart, DenseWriter
+from mrag.collection.dense import KEYS, DenseIndex, DensePart, DenseWriter
 from mrag.collection.ids import Rows
 from mrag.collection.merging import Scores, fill
 from mrag.errors import CollectionError, SettingsError
@@ -102,6 +102,17 @@ def test_a_search_is_all_inner_products_of_the_living_sorted(
     with TemporaryDirectory() as folder:
         found = opened(Path(folder), parts).search(query, count)
     assert_best(found, *brute_force(parts, query), count)
+
+
+@budget(max_examples=60, deadline=None)
+@given(searches())
+def test_the_scores_of_all_rows_are_all_inner_products_the_dead_included(
+    given_search: tuple[list[Part], Vectors],
+) -> None:
+    parts, query = given_search
+    with TemporaryDirectory() as folder:
+        scores = opened(Path(folder), parts).scores(query)
+    assert scores.tolist() == brute_force(parts, query)[0].tolist()
 
 
 QUERY = exact_rows(1, 8, seed=1)[0]
@@ -186,12 +197,12 @@ def gpu(max_hits: int, pause_s: float = 0) -> Iterator[list[FakeGpu]]:
 
 def filled(index: DenseIndex, query: Vectors, live: Live, depth: int) -> list[int]:
     """The rows that a collection takes from the index, which tests each for life."""
-    _, rows = fill(
-        lambda count: index.search(query, count),
-        lambda rows: np.where(live[rows], rows, -1),
-        depth,
-        len(live),
-    )
+
+    def owners(rows: Rows) -> tuple[Rows, Rows]:
+        places = np.flatnonzero(live[rows])
+        return places, rows[places]
+
+    _, rows, _ = fill(lambda count: index.search(query, count), owners, depth, len(live))
     return rows.tolist()  # type: ignore[no-any-return]
 
 
@@ -281,7 +292,7 @@ def test_a_file_does_not_tell_how_its_vectors_came(tmp_path: Path) -> None:
     batches = write(tmp_path / "batches", ROWS[:1], ROWS[1:4], ROWS[4:])
     doubles: Any = np.asfortranarray(ROWS.astype(np.float64))
     others = write(tmp_path / "others", doubles)
-    assert {(folder / FILE).read_bytes() for folder in (batches, others)} == {(whole / FILE).read_bytes()}
+    assert {(folder / KEYS).read_bytes() for folder in (batches, others)} == {(whole / KEYS).read_bytes()}
 
 
 def test_a_file_gives_the_same_hits_each_time_and_everywhere(tmp_path: Path) -> None:
@@ -311,7 +322,7 @@ def overwrite(path: Path, content: bytes) -> None:
 
 
 def test_a_file_that_was_cut_anywhere_is_refused(tmp_path: Path) -> None:
-    path = write(tmp_path, ROWS) / FILE
+    path = write(tmp_path, ROWS) / KEYS
     whole = path.read_bytes()
     for length in range(len(whole)):
         overwrite(path, whole[:length])
@@ -319,7 +330,7 @@ def test_a_file_that_was_cut_anywhere_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_header_that_was_damaged_anywhere_is_refused_or_changes_no_hit(tmp_path: Path) -> None:
-    path = write(tmp_path, ROWS) / FILE
+    path = write(tmp_path, ROWS) / KEYS
     whole, found = path.read_bytes(), hits(tmp_path)
     refused = 0
     for bit in range(8 * (len(whole) - ROWS.nbytes)):
@@ -388,7 +399,7 @@ FOREIGN: dict[str, tuple[Callable[[Path], object], str]] = {
 @pytest.mark.parametrize("name", FOREIGN)
 def test_what_is_not_the_file_of_the_shard_is_refused_in_one_sentence(tmp_path: Path, name: str) -> None:
     make, fault = FOREIGN[name]
-    path = write(tmp_path, ROWS) / FILE
+    path = write(tmp_path, ROWS) / KEYS
     make(path)
     sentence = refusal(tmp_path)
     assert_clear(sentence, path)

@@ -23,7 +23,9 @@ from mrag.errors import CollectionError, InputError, NotFoundError
 from tests.collection_corpus import STAMP
 
 SHARD = ShardInfo(
-    Counts(2, 3, 4, 5, 5, 21), 16, (FileInfo("records.arrow", 10, "ab"), FileInfo("lucene/_0.cfs", 1, ""))
+    Counts(2, 3, 4, 5, 5, 21, 3, 55),
+    16,
+    (FileInfo("records.arrow", 10, "ab"), FileInfo("lucene/_0.cfs", 1, "")),
 )
 MANIFEST = Manifest(
     "notes",
@@ -32,7 +34,7 @@ MANIFEST = Manifest(
     (SegmentInfo("s1", (SHARD, SHARD), 1),),
     {"gone \ud800 é": 1},
     {"copy": "first"},
-    Counts(4, 6, 8, 10, 10, 42),
+    Counts(4, 6, 8, 10, 10, 42, 6, 110),
 )
 
 

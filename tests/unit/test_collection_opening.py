@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,7 @@ from mrag.collection import Collection, known_documents
 from mrag.errors import CollectionError, InputError, MragError, NotFoundError, SettingsError
 from mrag.schema import Query, Record, RecordKind
 from mrag.settings import DenseSettings
-from tests.collection_corpus import add, ask, make_entry, vector_of
+from tests.collection_corpus import STAMP_WITH_UNITS, add, ask, make_entry, vector_of, with_units
 
 
 @pytest.fixture(scope="module")
@@ -230,6 +231,19 @@ def test_threads_may_search_at_once_and_end(root: Path) -> None:
         for thread in threads:
             thread.join()
     assert found == [expected] * 240
+
+
+def test_keys_and_units_are_searched_by_threads_at_once_and_closed(tmp_path: Path) -> None:
+    entries = [with_units(make_entry(f"d{number}", [["river bridge"], ["castle"]])) for number in range(6)]
+    add(tmp_path, "c", entries, shards=2, stamp=STAMP_WITH_UNITS)
+    collection = Collection.open(tmp_path, "c")
+    query = ask("river castle", unit_weight=1.0)
+    with ThreadPoolExecutor(4) as threads:
+        found = list(threads.map(collection.search, [query] * 40))
+    assert found == [found[0]] * 40
+    collection.close()
+    with pytest.raises(MragError):
+        collection.search(query)
 
 
 def test_a_closed_collection_can_not_be_searched(root: Path) -> None:

@@ -16,6 +16,7 @@ import pytest
 from mrag.collection import (
     Collection,
     Counts,
+    SearchedUnits,
     ShardEntry,
     content_hash,
     known_documents,
@@ -27,7 +28,7 @@ from mrag.collection import (
 from mrag.errors import CollectionError, DocumentError, SettingsError
 from mrag.schema import Document, Heading
 from mrag.settings import DenseSettings, SparseSettings
-from tests.collection_corpus import STAMP, add, make_entry, vectors_of
+from tests.collection_corpus import STAMP, add, make_entry, make_pointed, vectors_of, with_units
 
 
 def write(folder: Path, *entries: ShardEntry) -> Any:
@@ -61,6 +62,17 @@ def test_a_shard_tells_its_counts_and_files(tmp_path: Path) -> None:
     names = {file.path for file in info.files if not file.path.startswith("lucene/")}
     assert names == {"documents.arrow", "units.arrow", "records.arrow", "keys.faiss"}
     assert {path.name for path in tmp_path.rglob("*.lock")} == set()
+
+
+def test_a_shard_whose_units_are_searched_has_them_in_files_of_their_own(tmp_path: Path) -> None:
+    entry = make_pointed("d", ["the river", "of the"], [(["copper copper"], (1,)), (["a"], (2,))])
+    info = write(tmp_path / "s", entry, with_units(make_entry("e", [])))
+    assert (info.counts.units, info.counts.worded_units, info.counts.unit_words) == (2, 1, 3)
+    assert (info.counts.worded_keys, info.counts.words) == (1, 2)
+    names = {file.path.partition("/")[0] for file in info.files if not file.path.endswith(".arrow")}
+    assert names == {"keys.faiss", "units.faiss", "lucene", "lucene-units"}
+    assert info.searched == "keys+units"
+    assert write(tmp_path / "t", make_entry("d", [["river"]])).searched == "keys"
 
 
 def test_an_empty_shard_has_no_legs(tmp_path: Path) -> None:
@@ -119,6 +131,10 @@ def with_document(**changes: Any) -> ShardEntry:
     return replace(entry, built=replace(entry.built, document=replace(entry.built.document, **changes)))
 
 
+def with_searched(texts: int, vectors: Any) -> ShardEntry:
+    return replace(make_entry("d", [["a"], ["b"]]), units=SearchedUnits(("text",) * texts, vectors))
+
+
 REFUSED = {
     "the vector of key 1 of record 'd#1' is not finite": with_vector(np.nan),
     "key 1 of record 'd#1' is not finite or has no length": with_vector(0.0),
@@ -130,6 +146,13 @@ REFUSED = {
     "source unit 2 is not what stands": with_unit(start=0, end=1),
     "source unit 2 is numbered 3 of 'd'": with_unit(number=3),
     "source unit 2 is numbered 2 of 'x'": with_unit(document_id="x"),
+    "there are 1 texts and 2 vectors for 2 source units": with_searched(1, vectors_of("ab")),
+    "there are 2 texts and 1 vectors for 2 source units": with_searched(2, vectors_of("a")),
+    "its source units have another dimension": with_searched(2, np.ones((2, 3), np.float32)),
+    "the vector of source unit 2 is not finite or has no length": with_searched(
+        2, vectors_of("ab") * [[1], [0]]
+    ),
+    r"record 'd#1' points to \(\) of 1 source units": make_pointed("d", ["a"], [(["k"], ())]),
     "two records have the same id": with_record(id="d#1"),
     "record 'd#2' belongs to 'x'": with_record(document_id="x"),
     r"record 'd#2' points to \(1, 3\) of 2 source units": with_record(pointers=(1, 3)),
@@ -154,6 +177,13 @@ def test_what_can_not_be_stored_is_refused_by_name(tmp_path: Path, sentence: str
 def test_a_document_that_comes_twice_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DocumentError, match="'d' can't be stored: it comes twice"):
         write(tmp_path / "s", make_entry("d", [["a"]]), make_entry("d", [["b"]]))
+
+
+@pytest.mark.parametrize("first", [make_entry("d", [["a"]]), with_units(make_entry("d", [["a"]]))])
+def test_units_are_searched_in_all_documents_or_in_none(tmp_path: Path, first: ShardEntry) -> None:
+    other = make_entry("e", [["b"]])
+    with pytest.raises(DocumentError, match="'e' can't be stored: its source units are searched and"):
+        write(tmp_path / "s", first, other if first.units else with_units(other))
 
 
 def test_vectors_of_another_dimension_are_refused(tmp_path: Path) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from mrag.indexing.keys import key_texts
-from mrag.schema import Built, Coverage, Document, Record, SourceUnit
+from mrag.indexing.keys import expanded_units, key_texts, unit_texts
+from mrag.schema import Built, Coverage, Document, Record, RecordKind, SourceUnit
 
 
 def built(title: str, *sections: tuple[str, ...], pointers: tuple[int, ...] = (1,)) -> Built:
@@ -57,3 +57,19 @@ def test_long_and_hostile_titles_leave_room_for_the_key() -> None:
     assert lines[0].endswith("…")
     assert len(lines[0]) <= 120
     assert lines[1] == "< |im_end|> A"
+
+
+def test_units_stand_before_their_title_and_section() -> None:
+    assert unit_texts(built("Title", ("A",), ("Title", "B"))) == ("x\nTitle\nA", "x\nTitle\nB")
+    assert unit_texts(built("", ())) == ("x",)
+
+
+def test_a_unit_is_expanded_by_the_keys_of_all_markers_that_point_to_it_each_once() -> None:
+    units = tuple(SourceUnit("d", number, 0, 1, "x") for number in (1, 2, 3))
+    records = (
+        Record("r", "d", ("k1", "k2"), "v", (1, 2)),
+        Record("s", "d", ("k2", "k3"), "v", (2,)),
+        Record("t", "d", ("x",), "x", (3,), RecordKind.FALLBACK),
+    )
+    one = Built(Document("d", "x", "T"), units, records, Coverage(3, 2, 1))
+    assert expanded_units(one) == ("x\nT\nk1\nk2", "x\nT\nk1\nk2\nk3", "x\nT")

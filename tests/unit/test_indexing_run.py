@@ -4,6 +4,7 @@ import asyncio
 import hashlib
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,10 @@ from mrag.indexing.plan import Plan
 from mrag.indexing.report import Report
 from mrag.indexing.run import index_folder
 from mrag.models.tokens import ByteTokenizer
+from mrag.query.local import encoding
+from mrag.query.opened import OpenCollections
+from mrag.query.question import question_for
+from mrag.query.retrieve import Retriever
 from mrag.schema import Document, RecordKind, Status, Vectors
 from mrag.settings import Settings, parse_settings
 from tests.marker_replies import record
@@ -161,6 +166,37 @@ def test_other_settings_are_refused_before_any_work(folder: Path) -> None:
         index(folder, documents={"max_unit_tokens": 100})
     with pytest.raises(CollectionError):
         index(folder, **markers(folder))
+
+
+def pool(folder: Path, question: str, retrieval: str, **tree: Any) -> list[str]:
+    """The documents that the words of a question find."""
+    asked = question_for(settings(folder, **tree), question, retrieval=retrieval)
+    asked = replace(asked, retrieval=asked.retrieval.model_copy(update={"legs": ("sparse",)}))
+    retriever = Retriever(OpenCollections(folder.parent / "root", "hash"), encoding(HashEncoder()))
+    found = asyncio.run(retriever.retrieve(asked, 5))
+    return [candidate.document.id for candidate in found.candidates]
+
+
+KEYS_AND_UNITS = {"builder": {"name": "markers"}, "retrieval": {"name": "keys+units"}}
+
+
+def test_an_identifier_that_no_key_repeats_is_found_with_units_only(folder: Path) -> None:
+    write(folder, pump="Part XJ-4471 fits the pump.", buoy="The buoy is yellow.", crane="It lifts.")
+    tree = {**markers(folder, {"reply": {"records": [record(1)]}}), "method": KEYS_AND_UNITS}
+    index(folder, **tree)
+    assert pool(folder, "Which pump takes XJ-4471?", "keys+units", **tree)[0] == "pump.txt"
+    assert pool(folder, "XJ-4471?", "keys+units", **tree) == ["pump.txt"]
+    assert pool(folder, "XJ-4471?", "keys", **tree) == []
+
+
+def test_units_are_searched_where_they_were_indexed(folder: Path) -> None:
+    write(folder, a="One.")
+    index(folder)
+    with pytest.raises(InputError, match="nothing to search but its keys") as caught:
+        pool(folder, "One?", "keys+units")
+    assert caught.value.field == "retrieval"
+    with pytest.raises(CollectionError, match=r"searched: 'keys', not 'keys\+units'"):
+        index(folder, method={"builder": {"name": "units"}, "retrieval": {"name": "keys+units"}})
 
 
 def test_a_document_without_a_reply_fails_and_is_taken_up_by_the_next_run(folder: Path) -> None:

@@ -110,7 +110,7 @@ def settings(tmp_path: Path) -> Settings:
 async def test_collections_are_those_below_the_root(settings: Settings) -> None:
     model = ScriptedModel(RULES)
     pipeline = local_pipeline(settings, model, FakeEncoder())
-    answer = await pipeline.answer(question_for(settings, QUESTION.text))
+    answer = await pipeline.answer(question_for(settings, QUESTION.text, retrieval="keys"))
     assert (answer.text, answer.generation) == ("1962", 1)
     assert answer.sources == (Source("ferry", "About ferry", (1,)),)
     plain = await pipeline.answer(Question(QUESTION.text, "harbour", reader=PlainReader()))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from mrag.errors import InputError
 from mrag.query.question import Question, checked_question, clean, question_for
-from mrag.settings import KeysRetrieval, PlainReader, SaneReader, Settings, parse_settings
+from mrag.settings import PlainReader, RetrievalSettings, SaneReader, Settings, parse_settings
 
 SETTINGS = parse_settings(
     {
@@ -88,7 +88,7 @@ def test_a_cleaned_question_is_clean(text: str) -> None:
 
 def test_without_options_the_defaults_hold() -> None:
     assert checked_question("Which ferry?", "harbour") == Question(
-        "Which ferry?", "harbour", KeysRetrieval(), SaneReader(), None
+        "Which ferry?", "harbour", RetrievalSettings(), SaneReader(), None
     )
 
 
@@ -100,7 +100,7 @@ def test_options_are_read_like_the_settings() -> None:
         {"name": "plain", "budget_tokens": 9, "order": "position"},
         1.5,
     )
-    assert question.retrieval == KeysRetrieval(legs=("dense",), depth=2)
+    assert question.retrieval == RetrievalSettings(legs=("dense",), depth=2)
     assert question.reader == PlainReader(budget_tokens=9, order="position")
     assert question.timeout_s == 1.5
     assert checked_question("Which ferry?", "harbour", question.retrieval, question.reader, 1.5) == question
@@ -149,7 +149,7 @@ def test_as_many_as_the_pool_may_be_selected() -> None:
 def test_settings_ask_as_they_are_set() -> None:
     question = question_for(SETTINGS, "Which ferry?")
     assert question == Question(
-        "Which ferry?", "harbour", KeysRetrieval(legs=("sparse",)), SaneReader(w=7, k=3), None
+        "Which ferry?", "harbour", RetrievalSettings(legs=("sparse",)), SaneReader(w=7, k=3), None
     )
 
 
@@ -159,7 +159,7 @@ def test_options_lie_over_the_settings_and_none_is_not_given() -> None:
     )
     assert (question.collection, question.timeout_s) == ("city", 2.0)
     assert question.reader == SaneReader(w=7, k=2)
-    assert question.retrieval == KeysRetrieval(legs=("sparse",))
+    assert question.retrieval == RetrievalSettings(legs=("sparse",))
 
 
 def test_another_reader_begins_with_its_own_defaults() -> None:

@@ -18,7 +18,7 @@ from mrag.query.fuse import Grouping, Ranked, fuse
 from mrag.query.question import Question
 from mrag.query.retrieve import Retriever
 from mrag.schema import Hit, Leg, Pool, Query, Record, Stored, Vectors
-from mrag.settings import KeysRetrieval
+from mrag.settings import RetrievalSettings
 from tests.query_pool import info, unit
 
 
@@ -58,7 +58,7 @@ QUESTION = Question("Which pier?", "harbour")
 
 
 async def found(collection: FakeCollection, w: int = 2, **retrieval: Any) -> Pool:
-    question = replace(QUESTION, retrieval=KeysRetrieval(**retrieval))
+    question = replace(QUESTION, retrieval=RetrievalSettings(**retrieval))
     return await Retriever(lambda _: collection, encode).retrieve(question, w)
 
 
@@ -75,13 +75,19 @@ def test_reciprocal_ranks_are_summed() -> None:
     assert fused[1] == Ranked("x", 1 / 61, {"dense": 0.9}, 1)
 
 
+def test_the_best_key_is_that_of_a_leg_that_knows_it() -> None:
+    fused = fuse({"dense": [Hit("x", 0.9), Hit("y", 0.5, 1)], "sparse": [Hit("y", 7.0, None)]}, 60)
+    assert [(record.record_id, record.key) for record in fused] == [("y", 1), ("x", 0)]
+    assert fuse({"sparse": [Hit("x", 7.0, None)]}, 60)[0].key == 0
+
+
 def test_ties_go_by_record_id() -> None:
     fused = fuse({"dense": [Hit("b", 1.0), Hit("a", 1.0)], "sparse": []}, 60)
     assert [record.record_id for record in fused] == ["a", "b"]
 
 
 HITS = st.lists(
-    st.builds(Hit, st.sampled_from("abcdef"), st.floats(-9, 9), st.integers(0, 1)),
+    st.builds(Hit, st.sampled_from("abcdef"), st.floats(-9, 9), st.none() | st.integers(0, 1)),
     unique_by=lambda hit: hit.record_id,
 )
 
@@ -127,6 +133,15 @@ async def test_a_pool_has_w_candidates_of_one_generation() -> None:
     assert query.vector.tolist() == [0.5, 0.5]
 
 
+async def test_a_question_says_what_is_searched() -> None:
+    collection = FakeCollection([stored("r1")], dense=ranking("r1"), sparse=[Hit("r1", 2.0, None)])
+    pool = await found(collection, name="keys+units", unit_weight=0.5)
+    await found(collection)
+    units, keys = collection.asked
+    assert (units.searched, units.unit_weight, keys.searched) == ("keys+units", 0.5, "keys")
+    assert ids(pool) == [["r1"]]
+
+
 async def test_the_search_goes_deeper_until_w_units_are_found() -> None:
     same = [stored(f"r{n:02}", "a", 1) for n in range(20)]
     collection = FakeCollection(
@@ -163,7 +178,7 @@ async def test_without_the_dense_leg_nothing_is_encoded() -> None:
         raise ModelError("The encoder is down.")
 
     collection = FakeCollection([stored("r1")], sparse=ranking("r1"))
-    question = replace(QUESTION, retrieval=KeysRetrieval(legs=("sparse",)))
+    question = replace(QUESTION, retrieval=RetrievalSettings(legs=("sparse",)))
     pool = await Retriever(lambda _: collection, down).retrieve(question, 2)
     assert ids(pool) == [["r1"]]
     assert collection.asked[0].vector is None

@@ -10,6 +10,7 @@ import pytest
 
 from mrag.errors import (
     CollectionError,
+    InputError,
     ModelError,
     ModelTimeoutError,
     MragError,
@@ -116,13 +117,22 @@ async def test_a_pool_shows_key_scores_records_and_unit_offsets() -> None:
 
 async def test_options_of_the_request_win_over_the_settings() -> None:
     stages = Stages()
-    settings = parse_settings({"collection": {"name": "house"}, "serve": {"timeout_s": 9}})
+    settings = parse_settings({"method": "ours", "collection": {"name": "house"}, "serve": {"timeout_s": 9}})
     await post("/v1/query", {"question": "Who?"}, stages=stages, settings=settings)
     body = {"question": "Who?", "collection": "other", "reader": "plain", "budget_tokens": 128}
+    body |= {"retrieval": "keys+units"}
     await post("/v1/query", body, stages=stages, settings=settings)
     first, second = stages.asked
     assert (first.collection, first.reader.name, first.timeout_s) == ("house", "sane", 9)
     assert (second.collection, second.reader.name, second.reader.budget_tokens) == ("other", "plain", 128)
+    assert (first.retrieval.name, second.retrieval.name) == ("keys", "keys+units")
+
+
+async def test_a_request_for_keys_alone_wins_over_units_in_the_settings() -> None:
+    stages = Stages()
+    await post("/v1/query", {"question": "Who?", "retrieval": "keys"}, stages=stages)
+    await post("/v1/retrieve", {"question": "Who?"}, stages=stages)
+    assert [question.retrieval.name for question in stages.asked] == ["keys", "keys+units"]
 
 
 @pytest.mark.parametrize(
@@ -177,6 +187,7 @@ async def test_a_body_that_is_not_json_is_refused() -> None:
     ("error", "status", "code"),
     [
         (NotFoundError("collection", "There is no collection x."), 404, "not_found"),
+        (InputError("retrieval", "Nothing but keys is searched."), 400, "bad_input"),
         (CollectionError("The manifest is damaged."), 500, "internal"),
         (ModelTimeoutError("Too late."), 504, "timeout"),
         (ModelError("No reply."), 502, "model"),

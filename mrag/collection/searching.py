@@ -1,0 +1,151 @@
+"""What is searched of a collection: its keys (M-RAG III-B), or its keys and beside them its source units."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Protocol
+
+import numpy as np
+
+from mrag.collection.dense import DenseIndex
+from mrag.collection.ids import Rows
+from mrag.collection.manifest import Manifest
+from mrag.collection.merging import Search, at_least, fill, merge
+from mrag.collection.shard import RecordSpace
+from mrag.collection.sparse import SparseIndex, SparsePart, SparseStatistics
+from mrag.schema import Hit, Leg, Query, Searched, Vectors
+from mrag.settings import DenseSettings, SparseSettings
+
+
+class Searching(Protocol):
+    """Both legs of one retrieval over some shards; a leg that is not open finds nothing."""
+
+    def dense(self, query: Query, vector: Vectors) -> tuple[Hit, ...]:
+        """The `depth` best live records by inner products, in the order of `merge`."""
+
+    def sparse(self, query: Query) -> tuple[Hit, ...]:
+        """The `depth` best live records with a word of the query, by BM25, in the order of `merge`."""
+
+    def close(self) -> None:
+        """Gives files and memory back."""
+
+
+class KeySearching:
+    """Retrieval `keys`: a record is as good as its best key."""
+
+    def __init__(self, space: RecordSpace, dense: DenseIndex | None, sparse: SparseIndex | None) -> None:
+        self._space = space
+        self._dense = dense
+        self._sparse = sparse
+
+    def dense(self, query: Query, vector: Vectors) -> tuple[Hit, ...]:
+        """As `Searching` has it."""
+        return self._best(partial(self._dense.search, vector), query.depth) if self._dense else ()
+
+    def sparse(self, query: Query) -> tuple[Hit, ...]:
+        """As `Searching` has it."""
+        return self._best(_for_words(self._sparse, query.text), query.depth) if self._sparse else ()
+
+    def _best(self, search: Search, depth: int) -> tuple[Hit, ...]:
+        scores, keys, records = fill(search, self._space.owners, depth, self._space.keys)
+        return merge([map(self._space.hit, scores, records, keys)], depth)
+
+    def close(self) -> None:
+        """As `Searching` has it."""
+        if self._sparse:
+            self._sparse.close()
+
+
+class UnitSearching:
+    """Retrieval `keys+units`: a record is as good as its best key and the best unit that it points to.
+
+    Dense, the two inner products are added, the unit's by its weight; all of them are computed. Sparse, a
+    unit's text is expanded by the keys that lead to it, and what is said of a unit holds for every record
+    that points to it.
+
+    Deviation: the paper searches keys alone; docs/notebook.md has what that loses with small extractors.
+    """
+
+    def __init__(
+        self,
+        space: RecordSpace,
+        keys: DenseIndex | None,
+        units: DenseIndex | None,
+        sparse: SparseIndex | None,
+    ) -> None:
+        self._space = space
+        self._pointing = space.pointing()
+        self._keys = keys
+        self._units = units
+        self._sparse = sparse
+
+    def dense(self, query: Query, vector: Vectors) -> tuple[Hit, ...]:
+        """As `Searching` has it."""
+        if self._keys is None or self._units is None:
+            return ()
+        keys = self._keys.scores(vector)
+        scores = np.maximum.reduceat(keys, self._space.first_key[:-1])
+        scores += np.float32(query.unit_weight) * self._pointing.best(self._units.scores(vector))
+        scores[~self._space.live] = -np.inf
+        records = at_least(scores, query.depth)
+        best_keys = [self._best_key(keys, record) for record in records]
+        return merge([map(self._space.hit, scores[records], records, best_keys)], query.depth)
+
+    def _best_key(self, scores: Vectors, record: int) -> int:
+        first, end = self._space.first_key[record : record + 2]
+        return int(first + np.argmax(scores[first:end]))
+
+    def sparse(self, query: Query) -> tuple[Hit, ...]:
+        """As `Searching` has it; the hits are on no key in particular."""
+        if self._sparse is None:
+            return ()
+        search = _for_words(self._sparse, query.text)
+        scores, _, records = fill(search, self._owners, query.depth, self._space.units)
+        return merge([map(self._space.hit, scores, records)], query.depth)
+
+    def _owners(self, units: Rows) -> tuple[Rows, Rows]:
+        places, records = self._pointing.records(units)
+        live = self._space.live[records]
+        return places[live], records[live]
+
+    def close(self) -> None:
+        """As `Searching` has it."""
+        if self._sparse:
+            self._sparse.close()
+
+
+# --------------------------------------------------------------------------- opening
+
+
+def open_searches(
+    space: RecordSpace, manifest: Manifest, legs: Sequence[Leg], settings: DenseSettings
+) -> Mapping[Searched, Searching]:
+    """What can be asked of these shards, each of which has keys. On a GPU only keys alone are searched."""
+    shards, counts, dimension = space.shards, manifest.counts, manifest.stamp.dimension
+    dense = sparse = None
+    if "dense" in legs:
+        dense = DenseIndex([shard.dense_keys for shard in shards], dimension, settings)
+    if "sparse" in legs:
+        live = SparseStatistics(counts.worded_keys, counts.words)
+        sparse = _sparse_index([shard.sparse_keys for shard in shards], live, manifest)
+    searches: dict[Searched, Searching] = {"keys": KeySearching(space, dense, sparse)}
+    if manifest.stamp.searched == "keys+units":
+        units = None
+        if "dense" in legs:
+            units = DenseIndex([shard.dense_units for shard in shards], dimension, DenseSettings())
+        if "sparse" in legs:
+            live = SparseStatistics(counts.worded_units, counts.unit_words)
+            sparse = _sparse_index([shard.sparse_units for shard in shards], live, manifest)
+        searches["keys+units"] = UnitSearching(space, dense, units, sparse)
+    return searches
+
+
+def _sparse_index(parts: Sequence[SparsePart], live: SparseStatistics, manifest: Manifest) -> SparseIndex:
+    stamp = manifest.stamp
+    return SparseIndex(parts, live, SparseSettings(language=stamp.analyzer, k1=stamp.k1, b=stamp.b))
+
+
+def _for_words(index: SparseIndex, text: str) -> Search:
+    words = index.words(text)
+    return partial(index.search, words, index.statistics(words))
