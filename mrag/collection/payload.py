@@ -248,16 +248,21 @@ class Payload:
         with understood(self._folder):
             return str(self._records.column("id")[row])
 
-    def record_of(self, keys: Any) -> Any:
-        """The rows of the records that these key rows belong to."""
-        return np.searchsorted(self.first_key, keys, "right") - 1
-
     def pointed(self) -> tuple[Rows, Rows]:
-        """For each pointer, record by record, the rows of its record and unit; reads the whole column."""
+        """For each pointer, record by record, the rows of its record and unit; reads the whole column.
+
+        Raises CollectionError for a record without a pointer, or with one out of its document.
+        """
         column = self._records.column("pointers")
-        records = np.repeat(np.arange(len(column)), _list_lengths(column))
-        documents = np.searchsorted(self.first_record, records, "right") - 1
-        return records, self.first_unit[documents] + pc.list_flatten(column).to_numpy() - 1
+        with understood(self._folder):
+            column.validate(full=True)
+            lengths, numbers = _list_lengths(column), pc.list_flatten(column).to_numpy()
+            records = np.repeat(np.arange(len(column)), lengths)
+            documents = np.searchsorted(self.first_record, records, "right") - 1
+            units = self.first_unit[documents] + numbers - 1
+            if (lengths < 1).any() or (numbers < 1).any() or (units >= self.first_unit[documents + 1]).any():
+                raise damaged(self._folder / "records.arrow", "has a pointer to none of its source units")
+        return records, units
 
     def records(self, row: int) -> tuple[Record, ...]:
         """The records of the document in `row`, as they were written."""

@@ -126,9 +126,12 @@ def damaged(path: Path, fault: str) -> CollectionError:
 
 @contextmanager
 def understood(path: Path) -> Iterator[None]:
-    """Around reading what was written well: bytes that make no sense are a damaged file."""
+    """Around reading what was written well: bytes that make no sense are a damaged file.
+
+    A text of negative length is a SystemError of Python's, by way of Arrow.
+    """
     try:
         yield
-    except (ValueError, LookupError, TypeError, OverflowError, RecursionError) as error:
+    except (ValueError, LookupError, TypeError, OverflowError, RecursionError, SystemError) as error:
         reason = " ".join(str(error).split())[:200]
         raise damaged(path, f"has a row that can't be understood ({reason})") from None
