@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any
 
+from mrag.errors import MragError
 from mrag.models.encoder import Kind
 from mrag.models.language_model import Completion, LanguageModel, Request
 from mrag.models.opening import counting_model, open_encoder, open_language_model
@@ -16,7 +18,7 @@ from mrag.query.opened import OpenCollections
 from mrag.query.question import Question
 from mrag.query.retrieve import Retriever
 from mrag.query.select import Selection, Selector
-from mrag.schema import Candidate, Pool, Vectors
+from mrag.schema import Candidate, Pool, Query, Vectors
 from mrag.settings import Settings
 from serve.remote_models import RemoteEncoder, RemoteLanguageModel
 
@@ -57,17 +59,28 @@ class LanguageModelDeployment:
 
 
 class RetrieverDeployment:
-    """Opens collections on demand and finds the pool."""
+    """Opens collections on demand and finds the pool; ready when Java has started."""
 
     def __init__(self, settings: Settings, encoder: Any) -> None:
         here = settings.encoder.model_copy(update={"device": "cpu"})
         fingerprint = open_encoder(here).fingerprint
         collections = OpenCollections(settings.collection.root, fingerprint, settings.dense)
+        warm(collections, settings)
         self._core = Retriever(collections, RemoteEncoder(encoder).encode)
 
     async def retrieve(self, question: Question, w: int) -> Pool:
         """The w best candidates."""
         return await self._core.retrieve(question, w)
+
+
+def warm(collections: OpenCollections, settings: Settings) -> None:
+    """Opens the configured collection and searches it by words, while the engine loads in its own process.
+
+    Starting Java takes 20 seconds on two cores: the first question need not wait for it. A collection that is
+    not there yet, or can't be opened, is the business of the question that asks for it.
+    """
+    with contextlib.suppress(MragError):
+        collections(settings.collection.name).search(Query("warm", depth=1, legs=("sparse",)))
 
 
 class ModelStage:
