@@ -155,6 +155,7 @@ async def _on_http_error(_: Request, error: Any) -> JSONResponse:
         403: "forbidden",
         404: "not_found",
         405: "method_not_allowed",
+        408: "timeout",
         413: "too_large",
     }
     return _reply(error.status_code, codes.get(error.status_code, "http"), str(error.detail))
@@ -175,6 +176,7 @@ _DOCUMENTED: dict[int | str, dict[str, Any]] = {
     401: {"model": ErrorBody, "description": "The bearer token is missing or wrong."},
     403: {"model": ErrorBody, "description": "The caller is not on this machine and no token is configured."},
     404: {"model": ErrorBody, "description": "There is no such collection."},
+    408: {"model": ErrorBody, "description": "The body was not sent in time."},
     413: {"model": ErrorBody, "description": "The body is longer than any question needs."},
     422: {"model": ErrorBody, "description": "The body does not have the documented form."},
     500: {"model": ErrorBody, "description": "The collection is damaged or the service has a fault."},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
@@ -279,6 +280,17 @@ async def test_a_body_beyond_the_limit_is_not_read(declared: bool) -> None:
     async with client() as http:
         reply = await http.post("/v1/query", content=content)
     assert (reply.status_code, reply.json()["error"]["code"]) == (413, "too_large")
+
+
+async def test_half_a_body_gives_its_place_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def half() -> AsyncIterator[bytes]:
+        yield b'{"question": '
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr("serve.limits.BODY_TIMEOUT_S", 0.05)
+    async with client() as http:
+        reply = await http.post("/v1/query", content=half())
+    assert (reply.status_code, reply.json()["error"]["code"]) == (408, "timeout")
 
 
 async def test_the_openapi_page_describes_requests_replies_and_errors() -> None:
