@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import os
 import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -144,8 +145,8 @@ def write(settings: Settings, encoded: Dataset) -> SegmentInfo | None:
 
 
 def files(settings: Settings, paths: Iterable[Path]) -> Dataset:
-    """One row a file."""
-    return ray.data.from_items([{"path": str(path)} for path in paths])
+    """One row a file; its name as bytes, since it may hold some that are no text."""
+    return ray.data.from_items([{"path": os.fsencode(path)} for path in paths])
 
 
 def pool(settings: PoolSettings, concurrent: int = 1) -> ActorPoolStrategy:

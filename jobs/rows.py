@@ -6,7 +6,6 @@ The bytes are pickles between processes of one job; none of them is ever written
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterable
 from typing import Any
 
 Row = dict[str, Any]
@@ -26,8 +25,3 @@ def unpack(data: bytes) -> Any:
 def unpack_column(batch: Batch, column: str) -> list[Any]:
     """All values of one packed column, in order."""
     return [unpack(data) for data in batch[column]]
-
-
-def packed_batch(values: Iterable[Any], column: str) -> Batch:
-    """A batch with one packed column."""
-    return {column: [pack(value) for value in values]}

@@ -6,6 +6,7 @@ Every stage gives back one row for each document it was given: what can't go on 
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -37,9 +38,9 @@ class Survey:
 
     def __call__(self, row: Row) -> Iterator[Row]:
         """One row for each input that a file holds: an `Input`, or the `Outcome` of what can't be read."""
-        for origin, item in read_with_origins(self._folder, Path(row["path"])):
+        for origin, item in read_with_origins(self._folder, Path(os.fsdecode(row["path"]))):
             seen = item if isinstance(item, Outcome) else input_of(item, origin)
-            yield {"path": row["path"], "seen": pack(seen)}
+            yield {"seen": pack(seen)}
 
 
 class Read:
@@ -51,7 +52,7 @@ class Read:
 
     def __call__(self, row: Row) -> Iterator[Row]:
         """One row for each wanted document; one that changed since the survey is left for the next run."""
-        for origin, item in read_with_origins(self._folder, Path(row["path"])):
+        for origin, item in read_with_origins(self._folder, Path(os.fsdecode(row["path"]))):
             if isinstance(item, Document) and self._wanted.get(origin) == content_hash(item):
                 yield {"document": pack(item)}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -95,8 +96,9 @@ def test_a_failed_document_is_named_and_costs_itself_only(folder: Path, tmp_path
     dead = {"purpose": "markers", "contains": ["Grace"], "error": "timeout"}
     settings = scripted(root, [dead, {"purpose": "markers", "reply": "nothing usable"}])
     (folder / "copy.md").write_text(TEXTS["b/a.md"], "utf-8")
+    (folder / os.fsdecode(b"caf\xe9.txt")).write_text("Its name is no UTF-8.", "utf-8")
     report = index(settings, folder)
-    assert counts(report) == {"indexed": 4, "empty": 1, "failed": 3}
+    assert counts(report) == {"indexed": 5, "empty": 1, "failed": 3}
     assert report.exit_code == 1
     assert sorted(item.id for item in report.named if item.status is Status.FAILED) == [
         "b/a.md",
@@ -108,7 +110,7 @@ def test_a_failed_document_is_named_and_costs_itself_only(folder: Path, tmp_path
 
     settings = scripted(root, [{"purpose": "markers", "reply": "nothing usable"}])
     again = counts(index(settings, folder))
-    assert again == {"indexed": 1, "duplicate": 1, "unchanged": 4, "empty": 1, "failed": 1}
+    assert again == {"indexed": 1, "duplicate": 1, "unchanged": 5, "empty": 1, "failed": 1}
 
 
 def test_what_can_not_be_done_is_said_before_any_work(folder: Path, tmp_path: Path) -> None:
