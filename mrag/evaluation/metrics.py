@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import string
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -57,8 +57,19 @@ def contains_answer(text: str, answers: Iterable[str]) -> bool:
 
 
 @dataclass(frozen=True)
+class Part:
+    """What one question adds to a measure: an amount, of so much. The measure is the quotient of the sums.
+
+    A question that the measure does not concern adds nothing, `Part(0, 0)`; a plain mean has `of` 1 for all.
+    """
+
+    amount: float
+    of: float = 1.0
+
+
+@dataclass(frozen=True)
 class Interval:
-    """A mean over `count` questions, and the bounds between which it lies with a probability of 95 %."""
+    """A measure over `count` questions, and the bounds between which it lies with a probability of 95 %."""
 
     mean: float
     low: float
@@ -71,16 +82,50 @@ def interval(values: Sequence[float], seed: int = 0) -> Interval:
 
     Raises ValueError for no values.
     """
-    if not values:
+    return ratio_interval([Part(value) for value in values], seed)
+
+
+def ratio_interval(parts: Sequence[Part], seed: int = 0) -> Interval:
+    """The same for the quotient of the sums, over the questions that the measure concerns."""
+    return _interval(_sample([part for part in parts if part.of]), _ratio, seed)
+
+
+def paired_interval(ours: Sequence[Part], base: Sequence[Part], seed: int = 0) -> Interval:
+    """Ours minus the base's, with the same questions drawn for both, which stand at the same places.
+
+    A question counts where it concerns either. Raises ValueError for none, or where one side has none.
+    """
+    pairs = [(our, their) for our, their in zip(ours, base, strict=True) if our.of or their.of]
+    if not all(any(part.of for part in side) for side in (ours, base)):
+        raise ValueError("a difference needs at least one value on both sides")
+    sample = np.concatenate([_sample([pair[side] for pair in pairs]) for side in (0, 1)], axis=1)
+    return _interval(sample, lambda drawn: _ratio(drawn[..., :2]) - _ratio(drawn[..., 2:]), seed)
+
+
+def _sample(parts: Sequence[Part]) -> NDArray[np.float64]:
+    return np.array([(part.amount, part.of) for part in parts], np.float64).reshape(-1, 2)
+
+
+def _ratio(sums: NDArray[np.float64]) -> NDArray[np.float64]:
+    """NaN where a resample has only questions that the measure does not concern."""
+    amounts, of = sums[..., 0], sums[..., 1]
+    ratios: NDArray[np.float64] = np.divide(amounts, of, out=np.full(of.shape, np.nan), where=of != 0)
+    return ratios
+
+
+def _interval(
+    sample: NDArray[np.float64], measure: Callable[[NDArray[np.float64]], NDArray[np.float64]], seed: int
+) -> Interval:
+    if not len(sample):
         raise ValueError("an interval needs at least one value")
-    sample = np.asarray(values, np.float64)
-    means = _resampled_means(sample, np.random.default_rng(seed))
-    low, high = np.quantile(means, [0.025, 0.975])
-    return Interval(float(sample.mean()), float(low), float(high), len(sample))
+    found = measure(_resampled_sums(sample, np.random.default_rng(seed)))
+    low, high = np.nanquantile(found, [0.025, 0.975])
+    return Interval(float(measure(sample.sum(axis=0))), float(low), float(high), len(sample))
 
 
-def _resampled_means(sample: NDArray[np.float64], random: np.random.Generator) -> NDArray[np.float64]:
+def _resampled_sums(sample: NDArray[np.float64], random: np.random.Generator) -> NDArray[np.float64]:
+    """The sums of each resample: (resamples, columns)."""
     at_once = max(1, _DRAWN_AT_ONCE // len(sample))
     sizes = [min(at_once, _RESAMPLES - done) for done in range(0, _RESAMPLES, at_once)]
     drawn = (random.integers(len(sample), size=(size, len(sample))) for size in sizes)
-    return np.concatenate([sample[rows].mean(axis=1) for rows in drawn])
+    return np.concatenate([sample[rows].sum(axis=1) for rows in drawn])
