@@ -45,6 +45,8 @@ for name, command in (
     ("inspect", measuring.inspect),
     ("eval", measuring.evaluation),
     ("compare", measuring.compare),
+    ("rare-tokens", measuring.rare_tokens),
+    ("cut-keys", measuring.cut_keys),
 ):
     app.command(name)(command)
 

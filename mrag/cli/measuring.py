@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,6 +20,7 @@ from mrag.cli.terminal import (
     as_text,
     aside,
     check_folders,
+    console,
     fetch_model,
     harmless,
     put,
@@ -80,7 +82,7 @@ def evaluation(
     settings = load_settings(config, tuple(overrides or ()))
     asked = subset(read_questions(questions), limit, seed)
     fetch_all([settings], retrieval_only)
-    with questions_bar(len(asked)) as advance:
+    with counting_bar("questions", len(asked)) as advance:
         run = evaluate(settings, asked, cutoffs or CUTOFFS, retrieval_only, advance, replies)
         report = EvalReport(settings, str(questions), asyncio.run(run), seed)
     show(report.sections(), report.as_dict(), to_json)
@@ -115,7 +117,7 @@ def compare(
     if index:
         asyncio.run(running.index_missing(planned, tell_indexed))
     folder = replies or planned[0].settings.collection.root / KEPT_REPLIES
-    with questions_bar(sum(len(case.questions) for case in planned)) as advance:
+    with counting_bar("questions", sum(len(case.questions) for case in planned)) as advance:
         run = running.compare(
             planned, loaded.cutoffs, folder, retrieval_only, advance, loaded.questions_at_once
         )
@@ -129,9 +131,9 @@ def compare(
 
 
 @contextmanager
-def questions_bar(total: int) -> Iterator[Callable[[], None]]:
-    """A bar of questions; what it gives is called after each."""
-    with Progress(TextColumn("questions"), BarColumn(), MofNCompleteColumn(), console=aside) as bar:
+def counting_bar(what: str, total: int) -> Iterator[Callable[[], None]]:
+    """A bar of so many; what it gives is called after each."""
+    with Progress(TextColumn(what), BarColumn(), MofNCompleteColumn(), console=aside) as bar:
         task = bar.add_task("", total=total)
         yield lambda: bar.advance(task)
 
@@ -148,3 +150,40 @@ def fetch_all(settings: Sequence[Settings], retrieval_only: bool) -> None:
 def tell_indexed(case: Case, report: Report) -> None:
     """What came of indexing a collection that was not there."""
     aside.print(two_columns(report.table(), f"{case.settings.collection.name}, of {case.documents}"))
+
+
+def cut_keys(
+    keys: Annotated[int, typer.Argument(min=1, help="The most keys that a record keeps, its first ones.")],
+    name: Annotated[
+        str | None, typer.Option(help="Of the new collection; by default the old one's and -keysN.")
+    ] = None,
+    config: Config = None,
+    overrides: Overrides = None,
+) -> None:
+    """Copy a collection with fewer keys a record, to measure what they are worth; no model is asked."""
+    from mrag.evaluation import cut_keys as cutting
+
+    settings = load_settings(config, tuple(overrides or ()))
+    fetch_model(settings.encoder.model, aside)
+    place = settings.collection
+    with counting_bar("documents", cutting.documents(place)) as advance:
+        run = cutting.cut_keys(settings, keys, name or f"{place.name}-keys{keys}", advance)
+        made = asyncio.run(run)
+    console.print(f"{made.name}: {made.counts.records} records, {made.counts.keys} keys")
+
+
+def rare_tokens(
+    questions: Annotated[Path, typer.Argument(help="JSONL file to write; - is standard output.")],
+    count: Annotated[int, typer.Option(min=1, help="The most questions.")] = 100,
+    seed: Annotated[int, typer.Option(help="Of the draw.")] = 0,
+    config: Config = None,
+    overrides: Overrides = None,
+) -> None:
+    """Make questions about tokens that stand in one source unit of a collection and in no key."""
+    from mrag.evaluation.rare_tokens import rare_token_questions
+
+    check_folders(questions)
+    settings = load_settings(config, tuple(overrides or ()))
+    found = rare_token_questions(settings.collection, count, seed)
+    put(questions, lambda: "\n".join(json.dumps(question, ensure_ascii=False) for question in found))
+    aside.print(f"{len(found)} questions, of {count} wanted.")
