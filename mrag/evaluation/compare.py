@@ -35,24 +35,26 @@ async def index_missing(cases: Sequence[Case], told: Told) -> None:
 
     Raises NotFoundError where it names none, and whatever indexing raises.
     """
-    for case in missing(cases):
-        if case.documents is None:
-            raise NotFoundError(
-                "documents", f"Set {case.set} names no documents to index: give their file or folder."
-            )
+    absent = missing(cases)
+    if unknown := [case for case in absent if case.documents is None]:
+        raise NotFoundError(
+            "documents", f"Set {unknown[0].set} names no documents to index: give their file or folder."
+        )
+    for case in absent:
         with _folder(case.documents) as folder:
             told(case, await index_folder(case.settings, folder))
 
 
 @contextmanager
-def _folder(documents: Path) -> Iterator[Path]:
+def _folder(documents: Path | None) -> Iterator[Path]:
     """A folder that holds the documents and nothing else."""
+    if documents is None or not documents.exists():
+        raise NotFoundError("documents", f"There is no {documents}: give the folder of the data.")
     if documents.is_dir():
         yield documents
         return
     with tempfile.TemporaryDirectory() as folder:
-        if documents.exists():
-            shutil.copy(documents, folder)
+        shutil.copy(documents, folder)
         yield Path(folder)
 
 
