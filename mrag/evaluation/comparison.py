@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -10,14 +11,13 @@ from typing import Any
 from mrag.evaluation.evaluate import Evaluation
 from mrag.evaluation.experiment import Case
 from mrag.evaluation.measures import Row, by_measure, table_measures
-from mrag.evaluation.metrics import Interval, Part, paired_interval, ratio_interval
-from mrag.evaluation.sections import Section, excerpt
+from mrag.evaluation.metrics import Interval, paired_interval, ratio_interval
+from mrag.evaluation.sections import ABSENT, Section, excerpt, number
 
 ALL = "all sets"
-ABSENT = "–"
 NAMED = 20
 ORDER = ("recall@", "recall read", "gain", "exact match", "F1", "verified", "LLM")
-Line = Mapping[str, list[Part]]
+Line = Mapping[str, Interval]
 
 
 @dataclass(frozen=True)
@@ -55,26 +55,26 @@ class Comparison:
                 f"{table.questions} questions of {name}, seed {self.seed}; recall is that of the labelled "
                 "passages, or documents; in brackets the interval of 95 % by bootstrap over the questions."
             )
-            yield Section(f"{self.name}: {name}", about, *table.values())
+            yield table.section(f"{self.name}: {name}", about)
             if len(table.lines) > 1:
                 about = f"Each variant minus {table.base}, with the same questions drawn for both."
-                yield Section(f"{self.name}: {name}, differences", about, *table.differences())
-        yield from self._troubles("Failed", "Questions that count as 0.", lambda row: [row.error])
-        yield from self._troubles(
-            "Not in the collection", "Gold that counts as not found.", lambda row: row.missing
-        )
+                yield table.differences(f"{self.name}: {name}, differences", about)
+        yield from self._named("Failed", "Questions that count as 0.", _failure)
+        yield from self._named("Not in the collection", "Gold that counts as not found.", _missing)
+        yield from self._named("Noted", "What the stages said of their answers.", lambda row: row.notes)
 
-    def _troubles(self, title: str, about: str, of: Callable[[Row], Iterable[str]]) -> Iterator[Section]:
-        rows = [
-            (case.variant, row.id, excerpt(trouble))
+    def _named(self, title: str, about: str, of: Callable[[Row], Iterable[str]]) -> Iterator[Section]:
+        """What is told of questions, by variant, the most frequent first."""
+        told = Counter(
+            (case.variant, excerpt(trouble))
             for case, found in zip(self.cases, self.evaluations, strict=True)
             for row in found.rows
             for trouble in of(row)
-            if trouble
-        ]
+        )
+        rows = [(*what, number(many)) for what, many in told.most_common(NAMED)]
         if rows:
-            more = f" The first {NAMED} of {len(rows)}." if len(rows) > NAMED else ""
-            yield Section(title, about + more, ("variant", "question", "what"), tuple(rows[:NAMED]))
+            more = f" The first {NAMED} of {len(told)}." if len(told) > NAMED else ""
+            yield Section(title, about + more, ("variant", "what", "questions"), tuple(rows))
 
     def as_dict(self) -> dict[str, Any]:
         """Tables, settings and every question's row as JSON values."""
@@ -100,59 +100,60 @@ class Table:
     """The variants on the same questions, by name in their order."""
 
     def __init__(self, rows: Mapping[str, Sequence[Row]], seed: int) -> None:
-        self.lines: dict[str, Line] = {
+        self._parts = {
             variant: by_measure([dict(table_measures(row)) for row in found])
             for variant, found in rows.items()
         }
         self.base = next(iter(rows))
         self.questions = len(rows[self.base])
-        self._seed = seed
-        names = dict.fromkeys(name for line in self.lines.values() for name in line)
-        self.measures = sorted(names, key=_place)
-
-    def found(self, line: Line) -> dict[str, Interval]:
-        """Its measures."""
-        return {name: ratio_interval(parts, self._seed) for name, parts in line.items()}
-
-    def against_base(self, line: Line) -> dict[str, Interval]:
-        """What it changes, in the measures that both have."""
-        base = self.lines[self.base]
-        return {
-            name: paired_interval(parts, base[name], self._seed)
-            for name, parts in line.items()
-            if name in base
+        self.lines: dict[str, Line] = {
+            variant: {name: ratio_interval(parts, seed) for name, parts in measures.items()}
+            for variant, measures in self._parts.items()
+        }
+        self.changes: dict[str, Line] = {
+            variant: self._against_base(variant, seed) for variant in rows if variant != self.base
         }
 
-    def values(self) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
-        """Head and rows."""
-        return self._table({variant: self.found(line) for variant, line in self.lines.items()}, "")
+    def _against_base(self, variant: str, seed: int) -> Line:
+        """What it changes, in the measures that both have."""
+        ours, base = self._parts[variant], self._parts[self.base]
+        return {name: paired_interval(ours[name], base[name], seed) for name in ours if name in base}
 
-    def differences(self) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
-        """Head and rows, of all but the base."""
-        others = {name: line for name, line in self.lines.items() if name != self.base}
-        return self._table({name: self.against_base(line) for name, line in others.items()}, "+")
+    def section(self, title: str, about: str) -> Section:
+        """A line for each variant."""
+        return _section(title, about, self.lines, "")
 
-    def _table(
-        self, lines: Mapping[str, Mapping[str, Interval]], sign: str
-    ) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
-        shown = [name for name in self.measures if any(name in line for line in lines.values())]
-        head = ("variant", *(name if name.startswith("LLM") else f"{name} %" for name in shown))
-        return head, tuple(
-            (variant, *(_cell(name, line.get(name), sign) for name in shown))
-            for variant, line in lines.items()
-        )
+    def differences(self, title: str, about: str) -> Section:
+        """A line for each variant but the base."""
+        return _section(title, about, self.changes, "+")
 
     def as_dict(self) -> dict[str, Any]:
         """Measures and differences, unrounded."""
         return {
             variant: {
-                "measures": {name: asdict(found) for name, found in self.found(line).items()},
-                "differences": {name: asdict(found) for name, found in self.against_base(line).items()}
-                if variant != self.base
-                else {},
+                "measures": {name: asdict(found) for name, found in line.items()},
+                "differences": {name: asdict(found) for name, found in self.changes.get(variant, {}).items()},
             }
             for variant, line in self.lines.items()
         }
+
+
+def _section(title: str, about: str, lines: Mapping[str, Line], sign: str) -> Section:
+    shown = sorted(dict.fromkeys(name for line in lines.values() for name in line), key=_place)
+    head = ("variant", *(name if name.startswith("LLM") else f"{name} %" for name in shown))
+    rows = (
+        (variant, *(_cell(name, line.get(name), sign) for name in shown)) for variant, line in lines.items()
+    )
+    return Section(title, about, head, tuple(rows))
+
+
+def _failure(row: Row) -> Iterator[str]:
+    if row.error:
+        yield f"{row.id}: {row.error}"
+
+
+def _missing(row: Row) -> Iterator[str]:
+    return (f"{row.id}: {gold}" for gold in row.missing)
 
 
 def _place(measure: str) -> int:

@@ -7,6 +7,7 @@ import string
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -118,14 +119,24 @@ def _interval(
 ) -> Interval:
     if not len(sample):
         raise ValueError("an interval needs at least one value")
-    found = measure(_resampled_sums(sample, np.random.default_rng(seed)))
+    counts = _drawn(len(sample), seed, max(1, _DRAWN_AT_ONCE // len(sample)))
+    found = measure(np.concatenate([part @ sample for part in counts]))
     low, high = np.nanquantile(found, [0.025, 0.975])
     return Interval(float(measure(sample.sum(axis=0))), float(low), float(high), len(sample))
 
 
-def _resampled_sums(sample: NDArray[np.float64], random: np.random.Generator) -> NDArray[np.float64]:
-    """The sums of each resample: (resamples, columns)."""
-    at_once = max(1, _DRAWN_AT_ONCE // len(sample))
+@lru_cache(maxsize=4)
+def _drawn(questions: int, seed: int, at_once: int) -> tuple[NDArray[np.uint16], ...]:
+    """How often each question is in each resample, (resamples, questions), in parts of `at_once` resamples.
+
+    All measures of a table are of the same resamples.
+    """
+    random = np.random.default_rng(seed)
     sizes = [min(at_once, _RESAMPLES - done) for done in range(0, _RESAMPLES, at_once)]
-    drawn = (random.integers(len(sample), size=(size, len(sample))) for size in sizes)
-    return np.concatenate([sample[rows].sum(axis=1) for rows in drawn])
+    return tuple(_counted(random.integers(questions, size=(size, questions))) for size in sizes)
+
+
+def _counted(rows: NDArray[np.int64]) -> NDArray[np.uint16]:
+    size, questions = rows.shape
+    flat = (rows + questions * np.arange(size)[:, np.newaxis]).ravel()
+    return np.bincount(flat, minlength=rows.size).reshape(rows.shape).astype(np.uint16)

@@ -258,7 +258,7 @@ def test_tables_are_made_for_each_set_and_for_all() -> None:
             "F1 %": "+50.0 [+0.0, +100.0]",
         }
     }
-    assert "| other | q4 | it \\| broke |" in text
+    assert "| other | q4: it \\| broke | 1 |" in text
     assert made.exit_code == 1
     pooled = made.as_dict()["tables"]["all sets"]["other"]
     assert pooled["differences"]["exact match"]["mean"] == pytest.approx(2 / 3)

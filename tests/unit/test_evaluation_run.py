@@ -15,8 +15,8 @@ from mrag import cli
 from mrag.cli import measuring
 from mrag.collection import Collection
 from mrag.documents.loaders import list_inputs
-from mrag.errors import CollectionError, InputError, NotFoundError
-from mrag.evaluation import evaluate
+from mrag.errors import CollectionError, InputError, ModelError, NotFoundError
+from mrag.evaluation import evaluate, kept_replies
 from mrag.evaluation.eval_report import EvalReport
 from mrag.evaluation.gold import locate
 from mrag.evaluation.questions import GoldQuestion, read_questions
@@ -155,6 +155,24 @@ def test_a_dead_model_costs_its_answers(settings: Settings, questions: Path) -> 
     row = measured(settings, questions).rows[0]
     assert (row.answer, row.f1, row.error) == ("", 0.0, "")
     assert "Stage generate failed" in row.notes[0]
+
+
+def test_replies_are_kept_for_the_next_run(settings: Settings, questions: Path, tmp_path: Path) -> None:
+    first = measured(settings, questions, replies=tmp_path / "replies")
+    (settings.collection.root.parent / "script.jsonl").write_text("")
+    assert measured(settings, questions, replies=tmp_path / "replies").rows == first.rows
+    assert measured(settings, questions).rows != first.rows
+
+
+def test_an_engine_that_does_not_open_ends_the_run(
+    settings: Settings, questions: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refused(_: Any) -> None:
+        raise ModelError("There is no memory for it.")
+
+    monkeypatch.setattr(kept_replies, "open_reviving_model", refused)
+    with pytest.raises(ModelError, match="no memory"):
+        measured(settings, questions)
 
 
 def test_what_can_not_be_measured_is_refused_at_once(
