@@ -20,7 +20,8 @@ from jobs.cap import start_cap
 from jobs.progress import reported
 from jobs.rows import unpack
 from jobs.stages import NO_SHARD, Encode, Extract, Read, Survey, write_group
-from mrag.cli import CAP_HELP, Terminal, harmless, two_columns
+from mrag.cli import CAP_HELP
+from mrag.cli.terminal import Terminal, harmless, two_columns
 from mrag.collection import SegmentInfo, check_stamp, known_documents, new_segment_id
 from mrag.documents.loaders import list_inputs
 from mrag.errors import MragError

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from mrag.cli import Terminal
+from mrag.cli.terminal import Terminal
 from mrag.errors import MragError
 from mrag.evaluation.metrics import contains_answer
 from mrag.schema import Source

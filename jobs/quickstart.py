@@ -22,7 +22,7 @@ from rich.text import Text
 
 from jobs.local_cluster import Cluster, free_port, process, ray_head, tool, wait_for
 from jobs.questions import Item, ask, read_questions, show_checked
-from mrag.cli import Terminal, fetch_models
+from mrag.cli.terminal import Terminal, fetch_models
 from mrag.errors import MragError
 from mrag.settings import Settings, load_settings
 

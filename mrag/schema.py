@@ -341,7 +341,11 @@ class StageTrace:
 
 @dataclass(frozen=True)
 class Answer:
-    """The end of a question. `evidence` is None for the plain reader, `context` None where unused."""
+    """The end of a question. `evidence` is None for the plain reader, `context` None where unused.
+
+    `selected` are the places of the candidates that were read, the first choice first; empty for the plain
+    reader.
+    """
 
     question: str
     text: str
@@ -351,3 +355,4 @@ class Answer:
     generation: int
     trace: tuple[StageTrace, ...]
     notes: tuple[str, ...] = ()
+    selected: tuple[Source, ...] = ()

@@ -7,8 +7,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from mrag.evaluation.evaluate import Evaluation, Row
-from mrag.evaluation.metrics import Interval, interval
+from mrag.evaluation.evaluate import Evaluation
+from mrag.evaluation.measures import Row, by_measure, measures
+from mrag.evaluation.metrics import Interval, ratio_interval
 from mrag.evaluation.sections import Section, excerpt, number, percent
 from mrag.settings import Settings
 
@@ -36,11 +37,8 @@ class EvalReport:
 
     def measures(self) -> Mapping[str, Interval]:
         """By name the mean over the questions that have the measure, and its interval."""
-        values: dict[str, list[float]] = {}
-        for row in self.rows:
-            for name, value in _measures(row):
-                values.setdefault(name, []).append(value)
-        return {name: interval(found, self.seed) for name, found in values.items()}
+        found = by_measure([dict(measures(row)) for row in self.rows])
+        return {name: ratio_interval(parts, self.seed) for name, parts in found.items()}
 
     def sections(self) -> Iterator[Section]:
         """The measures, and by name what stood in their way."""
@@ -77,19 +75,6 @@ class EvalReport:
             "measures": {name: asdict(found) for name, found in self.measures().items()},
             "rows": [asdict(row) for row in self.rows],
         }
-
-
-def _measures(row: Row) -> Iterator[tuple[str, float]]:
-    for kind, by_cutoff in row.recall.items():
-        for k, value in by_cutoff.items():
-            yield f"recall@{k} of {kind}", value
-    if row.exact_match is not None and row.f1 is not None:
-        yield "exact match", row.exact_match
-        yield "F1", row.f1
-    if row.usage is not None:
-        yield "LLM calls", row.usage.calls
-        yield "LLM tokens in", row.usage.prompt_tokens
-        yield "LLM tokens out", row.usage.completion_tokens
 
 
 def _cells(name: str, found: Interval) -> tuple[str, ...]:

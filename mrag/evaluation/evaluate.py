@@ -4,52 +4,33 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AsyncExitStack
+from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack, closing
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from mrag.collection import Collection
 from mrag.errors import InputError, ModelError
-from mrag.evaluation.gold import locate
+from mrag.evaluation.gold import Gold, locate
+from mrag.evaluation.kept_replies import KeepingModel, clocked, open_keeping_model
+from mrag.evaluation.measures import Row
 from mrag.evaluation.metrics import exact_match, f1
 from mrag.evaluation.questions import GoldQuestion
 from mrag.indexing.concurrency import all_of
-from mrag.models.opening import open_encoder, open_language_model
+from mrag.models.encoder import Encoder
+from mrag.models.opening import open_encoder
 from mrag.query.local import encoding, local_pipeline
 from mrag.query.pipeline import Pipeline
 from mrag.query.question import question_for
 from mrag.query.retrieve import Retriever
-from mrag.schema import Answer, Candidate, Usage
-from mrag.settings import Settings
+from mrag.schema import Answer, Candidate, Source, Usage
+from mrag.settings import SaneReader, Settings
 
 CUTOFFS = (1, 5, 10, 20)
 RETRIEVALS_AT_ONCE = 4
 
 Progress = Callable[[], None]
-
-
-@dataclass(frozen=True)
-class Row:
-    """One question, measured. A measure is None where the question has no label for it, or was not asked.
-
-    `recall` is that of `documents` and of `passages`, by k: over the candidates that a reader of k reads. A
-    question that failed has its `error`, and 0 for what it was to be measured by. `missing` names gold that
-    the collection does not hold; `found` has the documents of the candidates, best first.
-    """
-
-    id: str
-    question: str
-    answers: tuple[str, ...]
-    recall: Mapping[str, Mapping[int, float]]
-    found: tuple[str, ...] = ()
-    answer: str | None = None
-    exact_match: float | None = None
-    f1: float | None = None
-    usage: Usage | None = None
-    missing: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
-    error: str = ""
 
 
 @dataclass(frozen=True)
@@ -67,30 +48,66 @@ async def evaluate(
     cutoffs: Sequence[int] = CUTOFFS,
     retrieval_only: bool = False,
     progress: Progress | None = None,
+    replies: Path | None = None,
 ) -> Evaluation:
     """Asks every question as the settings would, `retrieval_only` without a language model.
 
-    `progress` is called after each question. What fails on a single question is in its row. Raises
-    NotFoundError and CollectionError for the collection, ModelError where no model opens.
+    `progress` is called after each question; replies are kept in the folder `replies`, and taken from it.
+    What fails on a single question is in its row. Raises NotFoundError and CollectionError for the
+    collection, ModelError where no model opens.
     """
     encoder = open_encoder(settings.encoder)
+    async with AsyncExitStack() as stack:
+        model = None
+        if not retrieval_only:
+            model = await open_keeping_model(settings.language_model, replies)
+            stack.push_async_callback(model.close)
+        return await measured(settings, questions, encoder, model, cutoffs, progress)
+
+
+async def measured(
+    settings: Settings,
+    questions: Sequence[GoldQuestion],
+    encoder: Encoder,
+    model: KeepingModel | None,
+    cutoffs: Sequence[int] = CUTOFFS,
+    progress: Progress | None = None,
+    at_once: int | None = None,
+) -> Evaluation:
+    """The same with what is open already; without a `model` retrieval alone is measured.
+
+    `at_once` is the number of questions under way, by default what the model's settings allow.
+    """
     place = settings.collection
     fingerprint = await asyncio.to_thread(lambda: encoder.fingerprint)
-    collection = Collection.open(
-        place.root, place.name, encoder_fingerprint=fingerprint, dense=settings.dense
+    collection = await asyncio.to_thread(
+        lambda: Collection.open(place.root, place.name, encoder_fingerprint=fingerprint, dense=settings.dense)
     )
-    async with AsyncExitStack() as stack:
-        stack.callback(collection.close)
-        if retrieval_only:
-            pipeline = Pipeline(Retriever(lambda _: collection, encoding(encoder)).retrieve, None, None, None)
-        else:
-            model = await open_language_model(settings.language_model)
-            stack.push_async_callback(model.close)
+    with closing(collection):
+        if model:
             pipeline = local_pipeline(settings, model, encoder, lambda _: collection)
-        measuring = _Measuring(settings, pipeline, collection, sorted(cutoffs), not retrieval_only)
+        else:
+            pipeline = Pipeline(Retriever(lambda _: collection, encoding(encoder)).retrieve, None, None, None)
+        usual = settings.language_model.max_concurrency if model else RETRIEVALS_AT_ONCE
+        measuring = _Measuring(settings, pipeline, collection, sorted(cutoffs), model is not None)
         started = time.monotonic()
-        rows = await measuring.all(questions, progress)
+        rows = await measuring.all(questions, at_once or usual, progress)
+        if model and model.refused:
+            raise model.refused
         return Evaluation(collection.manifest.generation, tuple(rows), time.monotonic() - started)
+
+
+@dataclass
+class _Run:
+    """What came of one question, as far as it went.
+
+    `unselected` are the first k of the pool that SANE selects from.
+    """
+
+    candidates: tuple[Candidate, ...] = ()
+    unselected: tuple[Candidate, ...] = ()
+    answer: Answer | None = None
+    error: str = ""
 
 
 class _Measuring:
@@ -109,12 +126,14 @@ class _Measuring:
         self._collection = collection
         self._cutoffs = cutoffs
         self._answering = answering
-        at_once = settings.language_model.max_concurrency if answering else RETRIEVALS_AT_ONCE
-        self._turn = asyncio.Semaphore(at_once)
 
-    async def all(self, questions: Sequence[GoldQuestion], progress: Progress | None) -> list[Row]:
+    async def all(
+        self, questions: Sequence[GoldQuestion], at_once: int, progress: Progress | None
+    ) -> list[Row]:
+        turn = asyncio.Semaphore(at_once)
+
         async def one(question: GoldQuestion) -> Row:
-            async with self._turn:
+            async with turn:
                 row = await self._row(question)
             if progress:
                 progress()
@@ -123,15 +142,12 @@ class _Measuring:
         return await all_of(map(one, questions))
 
     async def _row(self, question: GoldQuestion) -> Row:
-        candidates: tuple[Candidate, ...] = ()
-        answer, error = None, ""
-        try:
-            asked = question_for(self._settings, question.question)
-            candidates = (await self._pipeline.retrieve(asked, self._cutoffs[-1])).candidates
-            if self._answering:
-                answer = await self._pipeline.answer(asked)
-        except (InputError, ModelError) as failure:
-            error = str(failure)
+        run = _Run()
+        with clocked() as clock:
+            try:
+                await self._ask(question.question, run)
+            except (InputError, ModelError) as failure:
+                run.error = str(failure)
         gold = await asyncio.to_thread(
             locate, question, self._collection, self._collection.manifest.duplicates
         )
@@ -139,20 +155,47 @@ class _Measuring:
             question.id,
             question.question,
             question.answers,
-            recall=gold.recall(candidates, self._cutoffs),
-            found=tuple(candidate.document.id for candidate in candidates),
-            **(_reading(question, answer) if self._answering else {}),
+            recall=gold.recall(run.candidates, self._cutoffs),
+            found=tuple(candidate.document.id for candidate in run.candidates),
             missing=gold.missing,
-            error=error,
+            error=run.error,
+            **(self._answered(question, gold, run) | {"seconds": clock.seconds} if self._answering else {}),
         )
 
+    async def _ask(self, text: str, run: _Run) -> None:
+        question = question_for(self._settings, text)
+        run.candidates = (await self._pipeline.retrieve(question, self._cutoffs[-1])).candidates
+        if not self._answering:
+            return
+        if isinstance(question.reader, SaneReader):
+            pool = await self._pipeline.retrieve(question, question.reader.w)
+            run.unselected = pool.candidates[: question.reader.k]
+        run.answer = await self._pipeline.answer(question)
 
-def _reading(question: GoldQuestion, answer: Answer | None) -> dict[str, Any]:
-    text = answer.text if answer else ""
-    return {
-        "answer": text,
-        "exact_match": float(exact_match(text, question.answers)) if question.answers else None,
-        "f1": f1(text, question.answers) if question.answers else None,
-        "usage": sum((stage.usage for stage in answer.trace), Usage()) if answer else Usage(),
-        "notes": answer.notes if answer else (),
-    }
+    def _answered(self, question: GoldQuestion, gold: Gold, run: _Run) -> dict[str, Any]:
+        answer = run.answer
+        text = answer.text if answer else ""
+        selects = isinstance(self._settings.method.reader, SaneReader)
+        in_order = [Source.of(candidate.document, candidate.units) for candidate in run.unselected]
+        return {
+            "answer": text,
+            "exact_match": float(exact_match(text, question.answers)) if question.answers else None,
+            "f1": f1(text, question.answers) if question.answers else None,
+            "read": gold.held(_read(answer)),
+            "unselected": gold.held(in_order) if selects else None,
+            "usage": sum((stage.usage for stage in answer.trace), Usage()) if answer else Usage(),
+            "notes": answer.notes if answer else (),
+            **_evidence(answer),
+        }
+
+
+def _read(answer: Answer | None) -> Sequence[Source]:
+    """Where the answer was read from: the selected candidates, or what stood in the context."""
+    if answer is None:
+        return ()
+    return answer.selected or (answer.context.sources if answer.context else ())
+
+
+def _evidence(answer: Answer | None) -> dict[str, int]:
+    table = answer.evidence if answer else None
+    return {"evidence_rows": len(table.rows), "facts": len(table.facts)} if table else {}

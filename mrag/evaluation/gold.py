@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 from mrag.errors import NotFoundError
 from mrag.evaluation.questions import GoldParagraph, GoldQuestion, GoldSentence
-from mrag.schema import Candidate, Document, SourceUnit
+from mrag.schema import Candidate, Document, Source, SourceUnit
 
 _BLANK_LINES = re.compile(r"\n(?:[^\S\n]*\n)+")
 Place = tuple[str, int]
-T = TypeVar("T")
 
 
 class Documents(Protocol):
@@ -41,26 +40,27 @@ class Gold:
 
     def recall(self, candidates: Sequence[Candidate], cutoffs: Sequence[int]) -> dict[str, dict[int, float]]:
         """Of `documents` and `passages`, where labelled: the share that the first k candidates hold, by k."""
-        documents = [frozenset({name}) for name in self.documents]
-        of_documents = [frozenset({candidate.document.id}) for candidate in candidates]
-        of_units = [
-            frozenset((unit.document_id, unit.number) for unit in candidate.units) for candidate in candidates
-        ]
-        kinds: dict[str, tuple[Sequence[Any], Sequence[Any]]] = {
-            "documents": (documents, of_documents),
-            "passages": (self.passages, of_units),
+        found = [Source.of(candidate.document, candidate.units) for candidate in candidates]
+        by_cutoff = {k: self.held(found[:k]) for k in cutoffs}
+        return {kind: {k: held[kind] for k, held in by_cutoff.items()} for kind in self.held(())}
+
+    def held(self, places: Sequence[Source]) -> dict[str, float]:
+        """The share that these places hold, of `documents` and `passages`, where labelled."""
+        kinds: dict[str, tuple[Sequence[frozenset[Any]], Set[Any]]] = {
+            "documents": (
+                [frozenset({name}) for name in self.documents],
+                {place.document_id for place in places},
+            ),
+            "passages": (
+                self.passages,
+                {(place.document_id, number) for place in places for number in place.units},
+            ),
         }
         return {
-            kind: {k: _recall(wanted, found[:k]) for k in cutoffs}
+            kind: sum(bool(one & found) for one in wanted) / len(wanted)
             for kind, (wanted, found) in kinds.items()
             if wanted
         }
-
-
-def _recall(wanted: Sequence[frozenset[T]], found: Sequence[frozenset[T]]) -> float:
-    """Share of the wanted sets of which something was found."""
-    held = frozenset[T]().union(*found)
-    return sum(bool(one & held) for one in wanted) / len(wanted)
 
 
 def locate(question: GoldQuestion, collection: Documents, duplicates: Mapping[str, str]) -> Gold:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from mrag.collection import Histogram
 
 SHOWN_CHARACTERS = 160
+ABSENT = "–"
 
 
 @dataclass(frozen=True)
@@ -44,8 +45,12 @@ class Section:
     def numeric(self) -> tuple[bool, ...]:
         """For each column whether it holds nothing but numbers, which are read from the right."""
         columns = zip(*self.rows, strict=True)
-        found = tuple(all(cell[:1].isdigit() for cell in column) for column in columns)
+        found = tuple(all(map(_is_number, column)) for column in columns)
         return found or (False,) * len(self.head)
+
+
+def _is_number(cell: str) -> bool:
+    return cell == ABSENT or cell.lstrip("+-")[:1].isdigit()
 
 
 def number(value: float) -> str:

@@ -6,7 +6,7 @@ import asyncio
 
 from mrag.errors import EmptyReplyError
 from mrag.indexing.cap import Meter
-from mrag.indexing.ledger import Entries, request_key
+from mrag.indexing.ledger import Entries, ledger_key
 from mrag.models.language_model import Completion, LanguageModel, Request
 from mrag.schema import Usage
 
@@ -31,7 +31,7 @@ class Asker:
     async def complete(self, request: Request) -> Completion:
         """One reply. Raises what `LanguageModel.complete` raises, and CapReachedError."""
         if self._entries:
-            key = request_key(request, self.model.name)
+            key = ledger_key(request, self.model.name)
             if reply := await asyncio.to_thread(self._entries.get, key):
                 self._used.add(key)
                 self.reused += reply.usage
@@ -41,7 +41,7 @@ class Asker:
     async def validated(self, request: Request, reply: Completion) -> None:
         """Keeps a reply that held something of use."""
         if self._entries:
-            key = request_key(request, self.model.name)
+            key = ledger_key(request, self.model.name)
             if key not in self._used:
                 self._used.add(key)
                 await asyncio.to_thread(self._entries.put, key, reply)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterable
 from dataclasses import asdict
@@ -12,6 +11,7 @@ from mrag.collection.ids import stable_hash
 from mrag.collection.storage import atomic_write, writable
 from mrag.indexing.validation import VALIDATOR
 from mrag.models.language_model import Completion, Request
+from mrag.models.request_key import request_key
 from mrag.schema import Usage
 
 
@@ -70,15 +70,6 @@ class Entries:
         return self._folder / f"{key}.json"
 
 
-def request_key(request: Request, model: str) -> str:
-    """All that a validated reply depends on: rendered request, name of the model, decoding, validator."""
-    parts = {
-        "messages": [asdict(message) for message in request.messages],
-        "schema": request.schema,
-        "max_tokens": request.max_tokens,
-        "temperature": request.temperature,
-        "seed": request.seed,
-        "model": model,
-        "validator": VALIDATOR,
-    }
-    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+def ledger_key(request: Request, model: str) -> str:
+    """All that a validated reply depends on: the request, the name of the model, the validator."""
+    return request_key(request, model, validator=VALIDATOR)

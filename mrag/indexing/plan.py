@@ -12,7 +12,7 @@ from mrag.collection import known_documents
 from mrag.indexing.builder import Builder, Estimate
 from mrag.indexing.builders import make_builder
 from mrag.indexing.diff import Input, diff
-from mrag.indexing.ledger import Ledger, request_key
+from mrag.indexing.ledger import Ledger, ledger_key
 from mrag.indexing.stages import read_wanted, scan
 from mrag.models.language_model import LanguageModel
 from mrag.models.opening import counting_model
@@ -160,7 +160,7 @@ def _split(
     left, kept, entries = Usage(), Usage(), ledger.entries(document.id)
     for request, completion_tokens in estimates:
         assert model is not None
-        if reply := entries.get(request_key(request, model.name)):
+        if reply := entries.get(ledger_key(request, model.name)):
             kept += reply.usage
         else:
             left += Usage(1, model.count_prompt_tokens(request.messages), completion_tokens)

@@ -18,6 +18,7 @@ from mrag.schema import (
     Candidate,
     EvidenceTable,
     Pool,
+    Source,
     StageTrace,
     Usage,
 )
@@ -67,6 +68,7 @@ class Pipeline:
         run = _Run(question)
         pool = await run.stage("retrieve", lambda _: self._retrieve(question, pool_size(question.reader)))
         table: EvidenceTable | None = None
+        selected: tuple[Candidate, ...] = ()
         generated = Generated("")
         if not pool.candidates:
             run.note("The collection holds nothing that matches the question.")
@@ -74,9 +76,10 @@ class Pipeline:
             generated = await self._written(run, FromValues(pool, question.reader))
         else:
             selection = await self._selected(run, pool, question.reader)
+            selected = selection.candidates
             table = await self._extracted(run, selection)
             generated = await self._written(run, _reading(run, table, selection, question.reader))
-        return run.end(pool, table, generated)
+        return run.end(pool, table, generated, selected)
 
     async def _selected(self, run: _Run, pool: Pool, reader: SaneReader) -> Selection:
         work: _Work[Selection] | None = None
@@ -161,7 +164,13 @@ class _Run:
         self._record(name, started, usage, result.notes)
         return result
 
-    def end(self, pool: Pool, table: EvidenceTable | None, generated: Generated) -> Answer:
+    def end(
+        self,
+        pool: Pool,
+        table: EvidenceTable | None,
+        generated: Generated,
+        selected: Sequence[Candidate] = (),
+    ) -> Answer:
         """The answer; its sources are those of the facts, or of the context where that was read."""
         context = generated.context
         facts = table.facts if table and not context else ()
@@ -175,6 +184,7 @@ class _Run:
             pool.generation,
             tuple(self._trace),
             tuple(dict.fromkeys(self._notes)),
+            tuple(Source.of(candidate.document, candidate.units) for candidate in selected),
         )
 
     def _record(self, name: str, started: float, usage: Usage, notes: tuple[str, ...]) -> None:

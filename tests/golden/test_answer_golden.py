@@ -127,6 +127,7 @@ EXPECTED = Answer(
         "1 of 3 evidence rows could not be verified.",
         "The answer states 50, which stands in no evidence row.",
     ),
+    selected=(Source("ferries.md", "Ferries", (2,)), Source("ferries.md", "Ferries", (1,))),
 )
 
 

@@ -4,29 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Sequence
 from importlib.resources import as_file, files
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 from mrag import cli
+from mrag.cli import measuring
 from mrag.collection import Collection
-from mrag.collection.ids import stable_hash
 from mrag.documents.loaders import list_inputs
-from mrag.errors import CollectionError, InputError, NotFoundError
-from mrag.evaluation import evaluate
+from mrag.errors import CollectionError, InputError, ModelError, NotFoundError
+from mrag.evaluation import evaluate, kept_replies
 from mrag.evaluation.eval_report import EvalReport
 from mrag.evaluation.gold import locate
 from mrag.evaluation.questions import GoldQuestion, read_questions
 from mrag.indexing import run
 from mrag.indexing.run import index_folder
 from mrag.models.tokens import ByteTokenizer
-from mrag.schema import Usage, Vectors
+from mrag.schema import Usage
 from mrag.settings import Settings, parse_settings
+from tests.hash_encoder import HashEncoder
 
 PAPERS = [
     {
@@ -65,25 +64,12 @@ QUESTIONS: list[dict[str, Any]] = [
 ]
 
 
-class HashEncoder:
-    """The same text has the same unit vector, and every other is elsewhere."""
-
-    dimension = 16
-
-    def __init__(self, fingerprint: str = "hash") -> None:
-        self.fingerprint = fingerprint
-
-    def encode(self, texts: Sequence[str], kind: str) -> Vectors:
-        rows = [np.random.default_rng(stable_hash(text)).normal(size=16) for text in texts]
-        return np.array([row / np.linalg.norm(row) for row in rows], np.float32).reshape(-1, 16)
-
-
 @pytest.fixture
 def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
     for module in (run, evaluate):
         monkeypatch.setattr(module, "open_encoder", lambda _: HashEncoder())
     monkeypatch.setattr(run, "load_tokenizer", lambda _: ByteTokenizer())
-    monkeypatch.setattr(cli, "fetch_model", lambda *_: None)
+    monkeypatch.setattr(measuring, "fetch_model", lambda *_: None)
     rules = [
         {"purpose": "answer", "contains": ["Question: Alma"], "reply": "It was 1962"},
         {"purpose": "answer", "reply": "the two Cranes"},
@@ -141,11 +127,14 @@ def test_means_are_over_the_questions_that_have_the_measure(settings: Settings, 
         "recall@4 of documents": (2 / 4, 4),
         "recall@1 of passages": (1.5 / 2, 2),
         "recall@4 of passages": (1.0, 2),
+        "recall read, of documents": (2 / 4, 4),
+        "recall read, of passages": (1.0, 2),
         "exact match": (pytest.approx(1 / 3), 3),
         "F1": (0.5, 3),
         "LLM calls": (3 / 4, 4),
         "LLM tokens in": means["LLM tokens in"],
         "LLM tokens out": (9 / 4, 4),
+        "LLM seconds": means["LLM seconds"],
     }
     assert all(one.low <= one.mean <= one.high for one in found.values())
 
@@ -166,6 +155,24 @@ def test_a_dead_model_costs_its_answers(settings: Settings, questions: Path) -> 
     row = measured(settings, questions).rows[0]
     assert (row.answer, row.f1, row.error) == ("", 0.0, "")
     assert "Stage generate failed" in row.notes[0]
+
+
+def test_replies_are_kept_for_the_next_run(settings: Settings, questions: Path, tmp_path: Path) -> None:
+    first = measured(settings, questions, replies=tmp_path / "replies")
+    (settings.collection.root.parent / "script.jsonl").write_text("")
+    assert measured(settings, questions, replies=tmp_path / "replies").rows == first.rows
+    assert measured(settings, questions).rows != first.rows
+
+
+def test_an_engine_that_does_not_open_ends_the_run(
+    settings: Settings, questions: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refused(_: Any) -> None:
+        raise ModelError("There is no memory for it.")
+
+    monkeypatch.setattr(kept_replies, "open_reviving_model", refused)
+    with pytest.raises(ModelError, match="no memory"):
+        measured(settings, questions)
 
 
 def test_what_can_not_be_measured_is_refused_at_once(

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from mrag.errors import CapReachedError, EmptyReplyError, ModelTimeoutError
 from mrag.indexing.asking import Asker
 from mrag.indexing.cap import TokenCap
-from mrag.indexing.ledger import Ledger, request_key
+from mrag.indexing.ledger import Ledger, ledger_key
 from mrag.models.language_model import Completion, Message, Request
 from mrag.models.scripted import Rule, ScriptedModel
 from mrag.schema import Usage
@@ -81,9 +81,9 @@ def test_a_key_holds_all_that_the_reply_depends_on() -> None:
         replace(REQUEST, temperature=0.3),
         replace(REQUEST, seed=1),
     ]
-    keys = {request_key(request, "model") for request in (REQUEST, *others)} | {request_key(REQUEST, "other")}
+    keys = {ledger_key(request, "model") for request in (REQUEST, *others)} | {ledger_key(REQUEST, "other")}
     assert len(keys) == len(others) + 2
-    assert request_key(replace(REQUEST, timeout_s=1.0), "model") == request_key(REQUEST, "model")
+    assert ledger_key(replace(REQUEST, timeout_s=1.0), "model") == ledger_key(REQUEST, "model")
 
 
 # --------------------------------------------------------------------------- asking
@@ -112,7 +112,7 @@ async def test_a_finished_document_keeps_what_it_was_built_from(ledger: Ledger) 
     new = Asker(model, ledger.entries("a"))
     await new.validated(changed, await new.complete(changed))
     await new.finished()
-    keys = [request_key(request, model.name) for request in (REQUEST, changed)]
+    keys = [ledger_key(request, model.name) for request in (REQUEST, changed)]
     assert [bool(ledger.entries("a").get(key)) for key in keys] == [False, True]
 
 

@@ -1,11 +1,21 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mrag.evaluation import metrics
-from mrag.evaluation.metrics import contains_answer, exact_match, f1, interval, normalised
+from mrag.evaluation.metrics import (
+    Interval,
+    Part,
+    contains_answer,
+    exact_match,
+    f1,
+    interval,
+    normalised,
+    paired_interval,
+    ratio_interval,
+)
 
 
 def test_normalisation_drops_case_punctuation_and_articles() -> None:
@@ -73,3 +83,51 @@ def test_many_questions_are_drawn_in_parts(monkeypatch: pytest.MonkeyPatch) -> N
 def test_nothing_has_no_interval() -> None:
     with pytest.raises(ValueError, match="at least one"):
         interval([])
+
+
+# --------------------------------------------------------------------------- sums by sums, and differences
+
+PARTS = st.lists(
+    st.just(Part(0, 0)) | st.builds(Part, st.floats(0, 4), st.sampled_from([1.0, 2.0])),
+    min_size=1,
+    max_size=12,
+)
+
+
+def test_a_ratio_is_of_the_sums_over_the_questions_it_concerns() -> None:
+    found = ratio_interval([Part(1, 2), Part(0, 0), Part(0, 2), Part(3, 4)])
+    assert (found.mean, found.count) == (4 / 8, 3)
+    assert 0.0 <= found.low < found.mean < found.high <= 3 / 4
+    assert ratio_interval([Part(3, 4), Part(0, 0)]) == Interval(0.75, 0.75, 0.75, 1)
+
+
+def test_what_is_the_same_for_every_question_is_certain() -> None:
+    base = [0.0, 1.0, 0.25, 0.5]
+    found = paired_interval([Part(value + 0.25) for value in base], [Part(value) for value in base])
+    assert (found.mean, found.low, found.high) == pytest.approx((0.25, 0.25, 0.25))
+    assert found.count == 4
+
+
+def test_a_difference_is_what_the_normal_law_says_of_many() -> None:
+    """100 of 400 questions gained, 40 lost."""
+    ours = [Part(1.0)] * 100 + [Part(0.0)] * 40 + [Part(1.0)] * 260
+    base = [Part(0.0)] * 100 + [Part(1.0)] * 40 + [Part(1.0)] * 260
+    found = paired_interval(ours, base)
+    half = 1.96 * ((140 / 400 - 0.15**2) / 400) ** 0.5
+    assert found.mean == pytest.approx(0.15)
+    assert found.low == pytest.approx(0.15 - half, abs=0.006)
+    assert found.high == pytest.approx(0.15 + half, abs=0.006)
+
+
+@settings(max_examples=25)
+@given(PARTS, PARTS, st.integers(0, 2))
+def test_a_difference_turned_round_is_its_negative(one: list[Part], other: list[Part], seed: int) -> None:
+    size = min(len(one), len(other))
+    one, other = one[:size], other[:size]
+    if not all(any(part.of for part in side) for side in (one, other)):
+        with pytest.raises(ValueError, match="both sides"):
+            paired_interval(one, other, seed)
+        return
+    found, turned = paired_interval(one, other, seed), paired_interval(other, one, seed)
+    assert (found.mean, found.low, found.high) == pytest.approx((-turned.mean, -turned.high, -turned.low))
+    assert found.mean == pytest.approx(ratio_interval(one).mean - ratio_interval(other).mean)

@@ -1,0 +1,222 @@
+"""The command line: index, ask, inspect and measure in one process, without a cluster."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.progress import BarColumn, Progress, TimeElapsedColumn, TimeRemainingColumn
+from rich.table import Table
+from rich.text import Text
+
+from mrag import __version__
+from mrag.cli import measuring
+from mrag.cli.terminal import (
+    Config,
+    Overrides,
+    aside,
+    console,
+    fetch_model,
+    fetch_models,
+    print_json,
+    two_columns,
+)
+from mrag.errors import MragError
+from mrag.schema import Answer
+from mrag.settings import Settings, load_settings, method_names, method_tree
+
+if TYPE_CHECKING:
+    from mrag.indexing.plan import Plan
+
+app = typer.Typer(
+    help="Semantic key-value indexing (M-RAG) with select-and-extract answering (SANE).",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+for name, command in (
+    ("inspect", measuring.inspect),
+    ("eval", measuring.evaluation),
+    ("compare", measuring.compare),
+    ("rare-tokens", measuring.rare_tokens),
+    ("cut-keys", measuring.cut_keys),
+):
+    app.command(name)(command)
+
+CAP_HELP = "Tokens that this run may ask of the language model; what is left is pending, for the next run."
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
+
+
+def main() -> None:
+    """The console script: every expected error is one line on standard error and exit code 2."""
+    with one_sentence():
+        app()
+
+
+@contextmanager
+def one_sentence() -> Iterator[None]:
+    """Turns an expected error into its sentence and exit code 2."""
+    try:
+        yield
+    except MragError as error:
+        aside.print(Text(f"error: {error}", style="red"))
+        sys.exit(2)
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+@app.command()
+def index(
+    folder: Annotated[Path, typer.Argument(help="Folder whose documents are indexed.")],
+    config: Config = None,
+    overrides: Overrides = None,
+    as_json: AsJson = False,
+    max_llm_tokens: Annotated[int | None, typer.Option(min=0, help=CAP_HELP)] = None,
+) -> None:
+    """Bring a collection up to date with a folder."""
+    from mrag.indexing.run import index_folder
+
+    settings = load_settings(config, tuple(overrides or ()))
+    if not as_json:
+        fetch_models(settings, console)
+    if as_json:
+        report = asyncio.run(index_folder(settings, folder, max_llm_tokens=max_llm_tokens))
+        print_json(report.as_dict())
+    else:
+        with indexing_bar() as progress:
+            report = asyncio.run(index_folder(settings, folder, progress, max_llm_tokens))
+        console.print(two_columns(report.table()))
+    raise typer.Exit(report.exit_code)
+
+
+class IndexingBar:
+    """What a run is about to ask, and then a bar of documents with what came of them."""
+
+    def __init__(self, bar: Progress) -> None:
+        self._bar = bar
+        self._task = bar.add_task("", total=None, visible=False, records=0, tokens=0, planned=0, rate=0)
+
+    def planned(self, plan: Plan) -> None:
+        """Says what is to be asked."""
+        self._bar.console.print(plan.sentence())
+        self._bar.update(self._task, total=plan.documents, planned=plan.left.tokens, visible=True)
+
+    def done(self, documents: int, records: int, tokens: int) -> None:
+        """Moves the bar."""
+        rate = tokens / (self._bar.tasks[self._task].elapsed or 1)
+        self._bar.update(self._task, completed=documents, records=records, tokens=tokens, rate=rate)
+
+
+@contextmanager
+def indexing_bar() -> Iterator[IndexingBar]:
+    """The bar of a run in this terminal."""
+    counts = (
+        "{task.completed}/{task.total} documents",
+        "{task.fields[records]} records",
+        "{task.fields[tokens]} of about {task.fields[planned]} LLM tokens ({task.fields[rate]:.0f}/s)",
+    )
+    with Progress(BarColumn(), *counts, TimeElapsedColumn(), TimeRemainingColumn(), console=console) as bar:
+        yield IndexingBar(bar)
+
+
+@app.command()
+def plan(
+    folder: Annotated[Path, typer.Argument(help="Folder whose documents would be indexed.")],
+    config: Config = None,
+    overrides: Overrides = None,
+    as_json: AsJson = False,
+) -> None:
+    """What indexing a folder would ask of the language model: calls, tokens, money and hours by `rates`."""
+    from mrag.indexing.plan import plan_folder
+
+    settings = load_settings(config, tuple(overrides or ()))
+    found = asyncio.run(plan_folder(settings, folder))
+    print_json(found.as_dict(settings.rates)) if as_json else console.print(
+        two_columns(found.table(settings.rates))
+    )
+
+
+@app.command()
+def ask(
+    question: Annotated[str, typer.Argument(help="The question.")],
+    config: Config = None,
+    overrides: Overrides = None,
+    as_json: AsJson = False,
+) -> None:
+    """Answer one question from a collection, with its evidence."""
+    settings = load_settings(config, tuple(overrides or ()))
+    if not as_json:
+        fetch_models(settings, console)
+    answer = asyncio.run(answer_locally(settings, question))
+    print_json(asdict(answer)) if as_json else show_answer(answer)
+
+
+async def answer_locally(settings: Settings, text: str) -> Answer:
+    """One question through a pipeline of this process; the engine is given back at the end."""
+    from mrag.models.opening import open_encoder, open_language_model
+    from mrag.query.local import local_pipeline
+    from mrag.query.question import question_for
+
+    question = question_for(settings, text)
+    encoder = open_encoder(settings.encoder)
+    model = await open_language_model(settings.language_model)
+    try:
+        return await local_pipeline(settings, model, encoder).answer(question)
+    finally:
+        await model.close()
+
+
+def show_answer(answer: Answer) -> None:
+    """The answer, its evidence and its sources, for a person."""
+    console.print(Text(answer.text, style="bold"))
+    if answer.evidence:
+        table = Table("verdict", "fact", "quote", "source")
+        for row in answer.evidence.rows:
+            place = f"{row.source.document_id}, {row.source.place}" if row.source else "-"
+            fact = "; ".join(filter(None, row.cells.values()))
+            table.add_row(row.verdict, fact, row.quote, place)
+        console.print(table)
+    for source in answer.sources:
+        console.print(Text(f"from {source.document_id}, {source.place}"))
+    for note in answer.notes:
+        console.print(Text(f"note: {note}", style="dim"))
+
+
+@app.command()
+def methods(name: Annotated[str | None, typer.Argument(help="One method, to see its YAML.")] = None) -> None:
+    """The shipped methods: builder x retrieval x reader."""
+    for known in [name] if name else method_names():
+        try:
+            console.print(Text(f"{known}: {json.dumps(method_tree(known))}"))
+        except ValueError as error:
+            raise typer.BadParameter(str(error)) from None
+
+
+@app.command()
+def models(
+    fetch: Annotated[list[str] | None, typer.Argument(help="Models to fetch; without any, a list.")] = None,
+) -> None:
+    """The local models that can be fetched, and which of them are here."""
+    from mrag.models.catalogue import CATALOGUE
+    from mrag.models.weights import fetched
+
+    for name in fetch or ():
+        fetch_model(name, console)
+    if not fetch:
+        table = Table("name", "here", "model hub id")
+        for name, model in CATALOGUE.items():
+            table.add_row(name, "yes" if fetched(name) else "no", model.hub)
+        console.print(table)
+
+
+@app.command()
+def version() -> None:
+    """The version of mrag."""
+    console.print(__version__)
