@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
 from mrag.models.encoder import Kind
-from mrag.models.language_model import Completion, LanguageModel, Request
+from mrag.models.language_model import Choice, Completion, LanguageModel, Request
 from mrag.models.opening import counting_model, open_encoder, open_language_model
 from mrag.query.blueprints import load_blueprints
 from mrag.query.evidence import EvidenceExtractor, Extraction
@@ -51,8 +51,8 @@ class LanguageModelDeployment:
         async for piece in self._model.stream(request):
             yield piece
 
-    async def choose(self, request: Request, labels: Sequence[str]) -> Mapping[str, float]:
-        """Log-probability of each label as the next token."""
+    async def choose(self, request: Request, labels: Sequence[str]) -> Choice:
+        """The next token among `labels`."""
         return await self._model.choose(request, labels)
 
 
