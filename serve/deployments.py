@@ -17,7 +17,7 @@ from mrag.query.question import Question
 from mrag.query.retrieve import Retriever
 from mrag.query.select import Selection, Selector
 from mrag.schema import Candidate, Pool, Vectors
-from mrag.settings import Settings
+from mrag.settings import SaneReader, Settings
 from serve.remote_models import RemoteEncoder, RemoteLanguageModel
 
 
@@ -85,9 +85,11 @@ class SelectorDeployment(ModelStage):
 
     core = Selector
 
-    async def select(self, question: str, pool: Pool, k: int, timeout_s: float | None) -> Selection:
+    async def select(
+        self, question: str, pool: Pool, reader: SaneReader, timeout_s: float | None
+    ) -> Selection:
         """The k candidates to read."""
-        selection: Selection = await self._core.select(question, pool, k, timeout_s)
+        selection: Selection = await self._core.select(question, pool, reader, timeout_s)
         return selection
 
 

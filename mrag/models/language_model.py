@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
+from mrag.errors import ModelError
 from mrag.schema import Usage
 
 
@@ -52,6 +53,11 @@ class Choice:
 
     logprobs: Mapping[str, float]
     usage: Usage
+
+
+def paid(error: ModelError) -> Usage:
+    """What a call cost that ended in this error: nothing where no reply came."""
+    return Usage(1, *error.tokens) if any(error.tokens) else Usage()
 
 
 class LanguageModel(Protocol):
