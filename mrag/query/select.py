@@ -51,28 +51,30 @@ class Selector:
         if reader.skip_margin is not None and 0 < (sure := margin(candidates, k)) >= reader.skip_margin:
             note = f"Selection was skipped: all searches put the same {k} candidates first, by {sure:.0%}."
             return Selection(candidates[:k], notes=(note,))
-        ranking = await self._ranked(question, candidates, reader, timeout_s)
+        ranking = await self._ranked(reader.select, question, candidates, reader, timeout_s)
         return Selection(_filled(candidates, ranking.ranks, k), ranking.usage, ranking.notes)
 
     async def _ranked(
-        self, question: str, candidates: Sequence[Candidate], reader: SaneReader, timeout_s: float | None
+        self,
+        form: str,
+        question: str,
+        candidates: Sequence[Candidate],
+        reader: SaneReader,
+        timeout_s: float | None,
     ) -> Ranking:
-        """In the reader's form; listed where the engine can't weigh labels; empty where the model fails."""
+        """In this form, or listed where the engine can't weigh labels; nothing where the model fails."""
         left = countdown(timeout_s)
-        usage = Usage()
-        notes: tuple[str, ...] = ()
-        for form in dict.fromkeys((reader.select, "listed")):
-            try:
-                ranking = await self._forms[form].rank(question, candidates, reader, left())
-                return Ranking(ranking.ranks, usage + ranking.usage, (*notes, *ranking.notes))
-            except ModelError as error:
-                other = isinstance(error, NoLogprobsError) and form != "listed"
-                instead = "candidates were listed instead" if other else "the retrieval order was kept"
-                usage += paid(error)
-                notes = (*notes, f"Selection by {form} failed ({error}); {instead}.")
-                if not other:
-                    break
-        return Ranking((), usage, notes)
+        try:
+            return await self._forms[form].rank(question, candidates, reader, timeout_s)
+        except ModelError as error:
+            unable = isinstance(error, NoLogprobsError) and form != "listed"
+            instead = "candidates were listed instead" if unable else "the retrieval order was kept"
+            reason = str(error).rstrip(".")
+            failed = Ranking((), paid(error), (f"Selection by {form} failed ({reason}); {instead}.",))
+        if not unable:
+            return failed
+        listed = await self._ranked("listed", question, candidates, reader, left())
+        return Ranking(listed.ranks, failed.usage + listed.usage, failed.notes + listed.notes)
 
 
 def _filled(candidates: Sequence[Candidate], ranks: Sequence[int], k: int) -> tuple[Candidate, ...]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from string import ascii_uppercase
 
 from mrag.models.language_model import LanguageModel, Message, Request
-from mrag.models.prompt import one_line, render, room
+from mrag.models.prompt import one_line, render
 from mrag.query.describe import describe, parts_shown
 from mrag.query.rank_fusion import fused
 from mrag.query.selection import Ranking
@@ -29,21 +29,17 @@ class LabelSelection:
     ) -> Ranking:
         """All candidates."""
 
-        def prompt(texts: Sequence[str]) -> tuple[Message, ...]:
-            return _messages(question, texts, reader)
-
-        def fits(texts: Sequence[str]) -> bool:
-            return room(self._model, prompt(texts), 1) >= 0
+        def prompts(texts: Sequence[str]) -> list[tuple[Message, ...]]:
+            return [_messages(question, texts, reader)]
 
         lettered = candidates[: len(ascii_uppercase)]
-        shown = describe(question, lettered, self._model.count_tokens, reader.synopsis, fits)
-        letters = ascii_uppercase[: len(shown.texts)]
-        choice = await self._model.choose(
-            Request(prompt(shown.texts), 1, "select", timeout_s=timeout_s), letters
-        )
+        described = describe(self._model, question, lettered, reader.synopsis, prompts, reply_tokens=1)
+        (messages,) = described.prompts
+        letters = ascii_uppercase[: described.shown]
+        choice = await self._model.choose(Request(messages, 1, "select", timeout_s=timeout_s), letters)
         scores = {rank: choice.logprobs[letter] for rank, letter in enumerate(letters, 1)}
         ranks = fused(scores, len(candidates), reader.rank_weight)
-        return Ranking(ranks, choice.usage, _beyond(len(candidates)) + shown.notes)
+        return Ranking(ranks, choice.usage, _beyond(len(candidates)) + described.notes)
 
 
 def _messages(question: str, texts: Sequence[str], reader: SaneReader) -> tuple[Message, ...]:

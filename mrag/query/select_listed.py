@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from mrag.models.language_model import LanguageModel, Message, Request
-from mrag.models.prompt import one_line, render, room
+from mrag.models.prompt import one_line, render
 from mrag.models.replies import answer_of
 from mrag.query.describe import describe, parts_shown
 from mrag.query.selection import Ranking
@@ -33,20 +33,20 @@ class ListedSelection:
     ) -> Ranking:
         """At most k candidates, in the order listed; none where the reply lists none."""
 
-        def prompt(texts: Sequence[str]) -> tuple[Message, ...]:
-            return _messages(question, texts, reader)
+        def prompts(texts: Sequence[str]) -> list[tuple[Message, ...]]:
+            return [_messages(question, texts, reader)]
 
-        def fits(texts: Sequence[str]) -> bool:
-            return room(self._model, prompt(texts), REPLY_TOKENS) >= 0
-
-        shown = describe(question, candidates, self._model.count_tokens, reader.synopsis, fits)
-        schema = reply_schema(len(shown.texts), reader.k)
-        completion = await self._model.complete(
-            Request(prompt(shown.texts), REPLY_TOKENS, "select", schema=schema, timeout_s=timeout_s)
+        described = describe(
+            self._model, question, candidates, reader.synopsis, prompts, reply_tokens=REPLY_TOKENS
         )
-        chosen = parse_selection(completion.text, len(shown.texts))[: reader.k]
+        (messages,) = described.prompts
+        schema = reply_schema(described.shown, reader.k)
+        completion = await self._model.complete(
+            Request(messages, REPLY_TOKENS, "select", schema=schema, timeout_s=timeout_s)
+        )
+        chosen = parse_selection(completion.text, described.shown)[: reader.k]
         notes = () if chosen else ("Selection chose nothing; the retrieval order was kept.",)
-        return Ranking(tuple(chosen), completion.usage, shown.notes + notes)
+        return Ranking(tuple(chosen), completion.usage, described.notes + notes)
 
 
 def _messages(question: str, texts: Sequence[str], reader: SaneReader) -> tuple[Message, ...]:

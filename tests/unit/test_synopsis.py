@@ -11,6 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mrag.errors import InputError
+from mrag.models.language_model import Message
+from mrag.models.scripted import ScriptedModel
 from mrag.query.describe import describe, parts_shown
 from mrag.query.synopsis import (
     Synopsis,
@@ -165,6 +167,14 @@ def test_a_prompt_says_what_it_shows(settings: SynopsisSettings, named: str) -> 
 LONG = [candidate(" ".join(f"w{n}" for n in range(100)), f"d{i}") for i in range(8)]
 
 
+def together(texts: Sequence[str]) -> list[tuple[Message, ...]]:
+    return [(Message("user", "\n".join(texts)),)]
+
+
+def apart(texts: Sequence[str]) -> list[tuple[Message, ...]]:
+    return [(Message("user", text),) for text in texts]
+
+
 @pytest.mark.parametrize(
     ("most", "texts", "tokens", "note"),
     [
@@ -183,17 +193,24 @@ LONG = [candidate(" ".join(f"w{n}" for n in range(100)), f"d{i}") for i in range
 def test_what_does_not_fit_is_shortened_and_then_left_out(
     most: int, texts: int, tokens: int, note: str | None
 ) -> None:
-    def fits(shown: Sequence[str]) -> bool:
-        return sum(map(words, shown)) <= most
+    model = ScriptedModel([], window_tokens=most + 9)
+    found = describe(model, "why", LONG, limits(full_text=100), together, reply_tokens=9)
+    (prompt,) = found.prompts
+    assert list(map(words, prompt[0].content.split("\n"))) == [tokens] * texts
+    assert (found.shown, found.notes) == (texts, (note,) if note else ())
 
-    found = describe("why", LONG, words, limits(full_text=100), fits)
-    assert list(map(words, found.texts)) == [tokens] * texts
-    assert found.notes == ((note,) if note else ())
+
+def test_the_longest_of_several_prompts_decides() -> None:
+    short = [candidate("w1 w2", "d8")]
+    model = ScriptedModel([], window_tokens=50)
+    found = describe(model, "why", LONG + short, limits(full_text=100), apart, reply_tokens=0)
+    assert [words(prompt[0].content) for prompt in found.prompts] == [50] * 8 + [2]
+    assert found.notes == ("Synopses were shortened to 50% to fit the model's window.",)
 
 
 def test_where_nothing_fits_the_question_is_too_long() -> None:
     with pytest.raises(InputError, match="too long") as error:
-        describe("why", LONG, words, LIMITS, lambda _: False)
+        describe(ScriptedModel([], window_tokens=5), "why", LONG, LIMITS, together, reply_tokens=5)
     assert error.value.field == "question"
 
 
