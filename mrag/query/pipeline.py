@@ -8,6 +8,7 @@ from functools import partial
 from typing import TypeVar
 
 from mrag.errors import ModelError, ModelTimeoutError
+from mrag.models.language_model import paid
 from mrag.query.assemble import merged
 from mrag.query.evidence import Extraction
 from mrag.query.generate import FromTable, FromUnits, FromValues, Generated, Reading
@@ -137,7 +138,7 @@ class _Run:
             return await self.stage(name, work)
         except ModelError as error:
             self._record(
-                name, started, Usage(), (f"Stage {name} failed ({str(error).rstrip('.')}): {instead}.",)
+                name, started, paid(error), (f"Stage {name} failed ({str(error).rstrip('.')}): {instead}.",)
             )
             return None
 

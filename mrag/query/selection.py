@@ -13,7 +13,7 @@ from mrag.settings import SaneReader
 
 @dataclass(frozen=True)
 class Ranking:
-    """Candidates by their rank in the pool, from 1, the best first, each once; what was noticed."""
+    """Candidates, the best first, each once, by their rank in the pool (from 1); and what was noticed."""
 
     ranks: tuple[int, ...]
     usage: Usage = field(default_factory=Usage)

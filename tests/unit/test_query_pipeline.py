@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mrag.errors import CollectionError, InputError, ModelError, ModelTimeoutError
+from mrag.errors import CollectionError, EmptyReplyError, InputError, ModelError, ModelTimeoutError
 from mrag.models.scripted import Rule, ScriptedModel
 from mrag.query.blueprints import load_blueprints
 from mrag.query.evidence import EvidenceExtractor
@@ -138,6 +138,13 @@ async def test_without_generation_there_is_evidence_and_no_text(how: str) -> Non
     assert (answer.text, answer.context) == ("", None)
     assert answer.sources == (Source("ferry", "Ferries", (1,)),)
     assert "the answer has no text" in answer.notes[0]
+
+
+async def test_a_reply_of_no_use_is_in_the_trace_at_its_cost() -> None:
+    empty = EmptyReplyError("It answered with nothing but white space.")
+    empty.tokens = (9, 2)
+    answer = await Stages(down=("extract",), error=empty).pipeline().answer(SANE)
+    assert [trace.usage for trace in answer.trace if trace.stage == "extract"] == [Usage(1, 9, 2)]
 
 
 async def test_rows_that_are_not_verified_are_not_read() -> None:
