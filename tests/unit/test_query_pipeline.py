@@ -96,6 +96,16 @@ async def test_sane_makes_three_calls_and_answers_from_the_table() -> None:
     assert sum((trace.usage for trace in answer.trace), Usage()).calls == 3
 
 
+async def test_selected_candidates_of_a_document_are_read_in_its_order() -> None:
+    found = pool(*(candidate(f"Part {n}.", "log", n) for n in (3, 1, 2)), FERRY)
+    rules = [Rule({"selected": [1, 4, 2]}, purpose="select"), *RULES[1:]]
+    stages = Stages(rules, found=found)
+    await stages.pipeline().answer(Question("Which part?", "harbour", reader=SaneReader(w=4, k=3)))
+    shown = stages.model.asked[1].messages[-1].content
+    assert "Part 2." not in shown
+    assert shown.index("Part 1.") < shown.index("Part 3.") < shown.index("Alma")
+
+
 async def test_plain_makes_one_call_and_reads_the_values() -> None:
     stages = Stages()
     answer = await stages.pipeline().answer(PLAIN)
