@@ -41,10 +41,12 @@ class ModelError(MragError):
     """The language model or the encoder gave no usable reply.
 
     `retryable` says whether the same request can succeed later (a time-out, a busy endpoint)
-    or never (a prompt beyond the window).
+    or never (a prompt beyond the window). `tokens` of prompt and completion were paid for a reply
+    that is of no use; zeros where none came.
     """
 
     retryable = True
+    tokens = (0, 0)
 
 
 class PromptTooLongError(ModelError):
@@ -54,9 +56,13 @@ class PromptTooLongError(ModelError):
 
 
 class EmptyReplyError(ModelError):
-    """The model answered with nothing: `tokens` of prompt and completion were paid for it."""
+    """The model answered with nothing."""
 
-    tokens = (0, 0)
+
+class NoLogprobsError(ModelError):
+    """The engine gives no log-probabilities of the labels that were asked."""
+
+    retryable = False
 
 
 class ModelTimeoutError(ModelError):

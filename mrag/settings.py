@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic_core import PydanticCustomError
@@ -42,7 +42,9 @@ class Strict(BaseModel):
     def _plain_values(cls, tree: Any) -> Any:
         for name, field in cls.model_fields.items():
             value = tree.get(name) if isinstance(tree, Mapping) else None
-            if isinstance(value, bool) and field.annotation is not bool:
+            if value is False and "off" in get_args(field.annotation):
+                tree = {**tree, name: "off"}  # the word without quotes, as YAML reads it
+            elif isinstance(value, bool) and field.annotation is not bool:
                 raise _at(name, "true or false is no value of it; put a word such as yes in quotes")
             if isinstance(value, str | Path) and "\0" in str(value):
                 raise _at(name, "a NUL character can't be part of it")
@@ -113,15 +115,41 @@ class PlainReader(Strict):
     k: int | None = Field(None, ge=1)
 
 
+class SynopsisSettings(Strict):
+    """SANE eqs. 4 to 7: the most tokens of each part, as the selecting model counts them; 0 leaves it out.
+
+    `full_text_tokens` shows the candidate's source text in place of all parts (Table 6, `w/o synopsis`).
+    """
+
+    metadata_tokens: int = Field(40, ge=0)
+    keywords_tokens: int = Field(24, ge=0)
+    excerpt_tokens: int = Field(64, ge=0)
+    full_text_tokens: int = Field(0, ge=0)
+
+    @model_validator(mode="after")
+    def _something_is_shown(self) -> SynopsisSettings:
+        if not any(self.model_dump().values()):
+            raise ValueError("a synopsis needs at least one part: give one of its limits a number above 0")
+        return self
+
+
 class SaneReader(Strict):
     """SANE: w candidates, k of them selected, their evidence extracted, an answer from the table.
 
+    `select` is the form of selection: k are `listed` in one reply (eq. 8), ranked by the probability of one
+    token (`labels`), judged in w requests (`each`), or the retrieval's first k (`off`). In the middle two
+    the retrieval's rank counts `rank_weight` times the model's. `skip_margin` spares the call where every
+    leg puts the same k first by this share of its scores.
     `budget_tokens` bounds the raw units that are read when no row is verified.
     """
 
     name: Literal["sane"] = "sane"
     w: int = Field(20, ge=1)
     k: int = Field(5, ge=1)
+    select: Literal["listed", "labels", "each", "off"] = "listed"
+    rank_weight: float = Field(1.0, ge=0)
+    skip_margin: float | None = Field(None, ge=0, le=1)
+    synopsis: SynopsisSettings = SynopsisSettings()
     budget_tokens: int = Field(640, ge=1)
 
     @model_validator(mode="after")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
 from mrag.errors import MragError
 from mrag.models.encoder import Kind
-from mrag.models.language_model import Completion, LanguageModel, Request
+from mrag.models.language_model import Choice, Completion, LanguageModel, Request
 from mrag.models.opening import counting_model, open_encoder, open_language_model
 from mrag.query.blueprints import load_blueprints
 from mrag.query.evidence import EvidenceExtractor, Extraction
@@ -19,7 +19,7 @@ from mrag.query.question import Question
 from mrag.query.retrieve import Retriever
 from mrag.query.select import Selection, Selector
 from mrag.schema import Candidate, Pool, Query, Vectors
-from mrag.settings import Settings
+from mrag.settings import SaneReader, Settings
 from serve.remote_models import RemoteEncoder, RemoteLanguageModel
 
 
@@ -53,8 +53,8 @@ class LanguageModelDeployment:
         async for piece in self._model.stream(request):
             yield piece
 
-    async def choose(self, request: Request, labels: Sequence[str]) -> Mapping[str, float]:
-        """Log-probability of each label as the next token."""
+    async def choose(self, request: Request, labels: Sequence[str]) -> Choice:
+        """The next token among `labels`."""
         return await self._model.choose(request, labels)
 
 
@@ -98,9 +98,11 @@ class SelectorDeployment(ModelStage):
 
     core = Selector
 
-    async def select(self, question: str, pool: Pool, k: int, timeout_s: float | None) -> Selection:
+    async def select(
+        self, question: str, pool: Pool, reader: SaneReader, timeout_s: float | None
+    ) -> Selection:
         """The k candidates to read."""
-        selection: Selection = await self._core.select(question, pool, k, timeout_s)
+        selection: Selection = await self._core.select(question, pool, reader, timeout_s)
         return selection
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 from mrag.models.encoder import Kind
-from mrag.models.language_model import Completion, LanguageModel, Message, Request
+from mrag.models.language_model import Choice, Completion, LanguageModel, Message, Request
 from mrag.schema import Vectors
 from serve.calls import call, iterate
 
@@ -40,10 +40,10 @@ class RemoteLanguageModel:
         """The reply in pieces."""
         return iterate(self._handle.stream, request)
 
-    async def choose(self, request: Request, labels: Sequence[str]) -> Mapping[str, float]:
-        """Log-probability of each label as the next token."""
-        scores: Mapping[str, float] = await call(self._handle.choose, request, tuple(labels))
-        return scores
+    async def choose(self, request: Request, labels: Sequence[str]) -> Choice:
+        """The next token among `labels`."""
+        choice: Choice = await call(self._handle.choose, request, tuple(labels))
+        return choice
 
     def count_tokens(self, text: str) -> int:
         """Counted here, without a call."""

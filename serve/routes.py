@@ -50,6 +50,9 @@ class QueryBody(Body):
     k: int | None = Field(
         None, le=MAX_POOL, description="Candidates that are read (sane), or raw texts (plain)."
     )
+    select: Literal["listed", "labels", "each", "off"] | None = Field(
+        None, description="How they are selected from the pool (sane)."
+    )
 
 
 class RetrieveBody(Body):

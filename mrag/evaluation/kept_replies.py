@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from mrag.collection.storage import atomic_write, writable
 from mrag.errors import MragError
-from mrag.models.language_model import Completion, LanguageModel, Message, Request
+from mrag.models.language_model import Choice, Completion, LanguageModel, Message, Request
 from mrag.models.opening import counting_model, open_reviving_model
 from mrag.models.request_key import request_key
 from mrag.schema import Usage
@@ -124,14 +124,14 @@ class KeepingModel:
         """The same in one piece."""
         yield (await self.complete(request)).text
 
-    async def choose(self, request: Request, labels: Sequence[str]) -> Mapping[str, float]:
+    async def choose(self, request: Request, labels: Sequence[str]) -> Choice:
         """Log-probability of each label as the next token, likewise kept."""
 
         async def ask(model: LanguageModel) -> Entry:
-            return {"log_probabilities": dict(await model.choose(request, labels))}
+            return asdict(await model.choose(request, labels))
 
         key = request_key(request, self.name, labels=list(labels))
-        return await self._reply(key, ask, _log_probabilities)
+        return await self._reply(key, ask, _choice)
 
     def count_tokens(self, text: str) -> int:
         """As the engine counts."""
@@ -198,8 +198,9 @@ def _completion(entry: Entry) -> Completion:
     return Completion(entry["text"], Usage(**entry["usage"]), entry["finish"])
 
 
-def _log_probabilities(entry: Entry) -> Mapping[str, float]:
-    return {label: float(value) for label, value in entry["log_probabilities"].items()}
+def _choice(entry: Entry) -> Choice:
+    logprobs = {label: float(value) for label, value in entry["logprobs"].items()}
+    return Choice(logprobs, Usage(**entry["usage"]))
 
 
 async def open_keeping_model(settings: LanguageModelSettings, folder: Path | None) -> KeepingModel:

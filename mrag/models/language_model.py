@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
+from mrag.errors import ModelError
 from mrag.schema import Usage
 
 
@@ -46,6 +47,19 @@ class Completion:
     finish: Literal["stop", "length"] = "stop"
 
 
+@dataclass(frozen=True)
+class Choice:
+    """Log-probability of each label as the next token, in the order asked, and what it cost to know."""
+
+    logprobs: Mapping[str, float]
+    usage: Usage
+
+
+def paid(error: ModelError) -> Usage:
+    """What a call cost that ended in this error: nothing where no reply came."""
+    return Usage(1, *error.tokens) if any(error.tokens) else Usage()
+
+
 class LanguageModel(Protocol):
     """What offline extraction and online reading both talk to.
 
@@ -68,8 +82,8 @@ class LanguageModel(Protocol):
     def stream(self, request: Request) -> AsyncIterator[str]:
         """The reply in pieces, in order; joined they are the text of `complete`."""
 
-    async def choose(self, request: Request, labels: Sequence[str]) -> Mapping[str, float]:
-        """Log-probability of each label as the next token; ModelError where the engine has none."""
+    async def choose(self, request: Request, labels: Sequence[str]) -> Choice:
+        """The next token among `labels`; NoLogprobsError where the engine can't weigh them."""
 
     def count_tokens(self, text: str) -> int:
         """Tokens of bare `text`, as this model counts them."""

@@ -11,9 +11,9 @@ import re
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from typing import Any
 
-from mrag.errors import ModelError, ModelTimeoutError, PromptTooLongError
+from mrag.errors import ModelError, ModelTimeoutError, NoLogprobsError, PromptTooLongError
 from mrag.models.chat import ChatTokenizer
-from mrag.models.language_model import Completion, Message, Request
+from mrag.models.language_model import Choice, Completion, Message, Request
 from mrag.models.skeleton import ModelSkeleton, final
 from mrag.models.tokens import ByteTokenizer, without_surrogates
 from mrag.models.weights import ensure_tokenizer
@@ -94,15 +94,23 @@ class OpenAIModel(ModelSkeleton):
                         yield choice.delta.content or ""
         self._check_finish(request, finish)
 
-    async def _choose(self, request: Request, labels: Sequence[str]) -> Mapping[str, float]:
+    async def _choose(self, request: Request, labels: Sequence[str]) -> Choice:
         reply = await self._create(
             request, **self._limit(1), temperature=0.0, logprobs=True, top_logprobs=TOP_LOGPROBS
         )
-        logprobs = self._first_choice(reply).logprobs
+        given = self._first_choice(reply).logprobs
+        usage = self._usage(request, reply)
+        try:
+            return Choice(label_logprobs(self._top(given), labels), usage)
+        except ModelError as error:
+            error.tokens = (usage.prompt_tokens, usage.completion_tokens)
+            raise
+
+    def _top(self, logprobs: Any) -> list[tuple[str, float]]:
+        """The likeliest first tokens of a reply."""
         if not logprobs or not logprobs.content or not logprobs.content[0].top_logprobs:
-            raise final(f"{self.name} gives no log-probabilities: use a selection that needs none.")
-        top = [(entry.token.strip(), entry.logprob) for entry in logprobs.content[0].top_logprobs]
-        return label_logprobs(top, labels)
+            raise NoLogprobsError(f"{self.name} gives no log-probabilities: use a selection that needs none.")
+        return [(entry.token.strip(), entry.logprob) for entry in logprobs.content[0].top_logprobs]
 
     async def _create(self, request: Request, **options: Any) -> Any:
         messages: list[Any] = [
@@ -177,6 +185,8 @@ class OpenAIModel(ModelSkeleton):
                 return PromptTooLongError(
                     f"{self.name} finds {request.purpose} too long for its window: {said}."
                 )
+            case 400 | 422 if "logprob" in said.lower():
+                return NoLogprobsError(f"{self.name} refuses log-probabilities ({status}): {said}.")
             case 400 | 422:
                 return final(f"{self.name} refuses the request of {request.purpose} ({status}): {said}.")
         return ModelError(f"{self.name} still answers {status} after every retry: {said}.")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import TypeVar
 
 from mrag.errors import EngineDeadError, ModelError
-from mrag.models.language_model import Completion, LanguageModel, Message, Request
+from mrag.models.language_model import Choice, Completion, LanguageModel, Message, Request
 
 T = TypeVar("T")
 
@@ -41,8 +41,8 @@ class RevivingModel:
         """The whole reply to one request."""
         return await self._twice(lambda model: model.complete(request))
 
-    async def choose(self, request: Request, labels: Sequence[str]) -> Mapping[str, float]:
-        """Log-probability of each label as the next token."""
+    async def choose(self, request: Request, labels: Sequence[str]) -> Choice:
+        """The next token among `labels`."""
         return await self._twice(lambda model: model.choose(request, labels))
 
     def stream(self, request: Request) -> AsyncIterator[str]:

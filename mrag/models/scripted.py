@@ -14,7 +14,7 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass as checked_dataclass
 
 from mrag.errors import EmptyReplyError, EngineDeadError, ModelError, ModelTimeoutError, SettingsError
-from mrag.models.language_model import Completion, Message, Request
+from mrag.models.language_model import Choice, Completion, Message, Request
 from mrag.models.skeleton import ModelSkeleton
 from mrag.schema import Usage
 from mrag.settings import ScriptedSettings
@@ -117,13 +117,14 @@ class ScriptedModel(ModelSkeleton):
         for piece in re.findall(r"\S+\s*|^\s+", completion.text):
             yield piece
 
-    async def _choose(self, request: Request, labels: Sequence[str]) -> Mapping[str, float]:
+    async def _choose(self, request: Request, labels: Sequence[str]) -> Choice:
         rule = await self._rule(request)
         reply = rule.text if isinstance(rule, Completion) else rule.reply
         given = reply if isinstance(reply, Mapping) else {reply: 0.0}
         if unknown := set(given) - set(labels):
             raise ModelError(f"The script for {request.purpose} names labels that were not asked: {unknown}.")
-        return {label: float(given.get(label, UNLIKELY)) for label in labels}
+        logprobs = {label: float(given.get(label, UNLIKELY)) for label in labels}
+        return Choice(logprobs, Usage(1, self.count_prompt_tokens(request.messages), 1))
 
     async def _rule(self, request: Request) -> Rule | Completion:
         self.asked.append(request)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
 
 from mrag.errors import (
     EmptyReplyError,
@@ -15,7 +15,7 @@ from mrag.errors import (
     MragError,
     PromptTooLongError,
 )
-from mrag.models.language_model import Completion, Message, Request
+from mrag.models.language_model import Choice, Completion, Message, Request
 from mrag.models.replies import answer_of
 from mrag.schema import Usage
 
@@ -82,8 +82,8 @@ class ModelSkeleton(ABC):
         if blank:
             raise self._empty(request)
 
-    async def choose(self, request: Request, labels: Sequence[str]) -> Mapping[str, float]:
-        """Log-probability of each label as the next token."""
+    async def choose(self, request: Request, labels: Sequence[str]) -> Choice:
+        """The next token among `labels`."""
         self._admit(request, 1)
         async with self._turn(request) as deadline, self._until(deadline, request):
             with self._faults_named(request):
@@ -108,7 +108,7 @@ class ModelSkeleton(ABC):
     def _pieces(self, request: Request) -> AsyncGenerator[str, None]: ...
 
     @abstractmethod
-    async def _choose(self, request: Request, labels: Sequence[str]) -> Mapping[str, float]: ...
+    async def _choose(self, request: Request, labels: Sequence[str]) -> Choice: ...
 
     def _admit(self, request: Request, reply_tokens: int) -> None:
         if self._closed:

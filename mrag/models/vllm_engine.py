@@ -8,15 +8,15 @@ import itertools
 import json
 import os
 import signal
-from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from multiprocessing import resource_tracker
 from pathlib import Path
 from typing import Any
 
-from mrag.errors import EngineDeadError, ModelError
+from mrag.errors import EngineDeadError, ModelError, NoLogprobsError
 from mrag.models.chat import ChatTokenizer
 from mrag.models.crash_handlers import segv_handler_kept
-from mrag.models.language_model import Completion, Message, Request
+from mrag.models.language_model import Choice, Completion, Message, Request
 from mrag.models.skeleton import ModelSkeleton, final
 from mrag.models.watchdog import Watchdog
 from mrag.models.weights import ensure_weights, weights_identity
@@ -112,22 +112,22 @@ class VllmModel(ModelSkeleton):
     async def _complete(self, request: Request) -> Completion:
         output = await self._whole(request, **decoding(request))
         reply = output.outputs[0]
-        usage = Usage(1, len(output.prompt_token_ids), len(reply.token_ids))
-        return Completion(reply.text, usage, reply.finish_reason)
+        return Completion(reply.text, _usage(output), reply.finish_reason)
 
     async def _pieces(self, request: Request) -> AsyncGenerator[str, None]:
         async with contextlib.aclosing(self._outputs(request, "DELTA", **decoding(request))) as outputs:
             async for output in outputs:
                 yield output.outputs[0].text
 
-    async def _choose(self, request: Request, labels: Sequence[str]) -> Mapping[str, float]:
+    async def _choose(self, request: Request, labels: Sequence[str]) -> Choice:
         tokens = {label: self._token(label) for label in labels}
         allowed = list(tokens.values())
         output = await self._whole(
             request, max_tokens=1, temperature=0.0, allowed_token_ids=allowed, logprobs=len(allowed)
         )
         found = output.outputs[0].logprobs[0]
-        return {label: float(found[token].logprob) for label, token in tokens.items()}
+        logprobs = {label: float(found[token].logprob) for label, token in tokens.items()}
+        return Choice(logprobs, _usage(output))
 
     async def _whole(self, request: Request, **decoding: Any) -> Any:
         async with contextlib.aclosing(self._outputs(request, "FINAL_ONLY", **decoding)) as outputs:
@@ -174,7 +174,7 @@ class VllmModel(ModelSkeleton):
     def _token(self, label: str) -> int:
         ids = self._chatting().plain.ids(label)
         if len(ids) != 1:
-            raise final(
+            raise NoLogprobsError(
                 f"The label {label!r} is {len(ids)} tokens of {self.name}: labels must be one token each."
             )
         return ids[0]
@@ -195,6 +195,10 @@ def decoding(request: Request) -> dict[str, Any]:
     if request.schema is not None:
         limits["structured_outputs"] = StructuredOutputsParams(json=json.dumps(request.schema))
     return limits
+
+
+def _usage(output: Any) -> Usage:
+    return Usage(1, len(output.prompt_token_ids), len(output.outputs[0].token_ids))
 
 
 def _line(error: BaseException) -> str:

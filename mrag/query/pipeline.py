@@ -8,6 +8,7 @@ from functools import partial
 from typing import TypeVar
 
 from mrag.errors import ModelError, ModelTimeoutError
+from mrag.models.language_model import paid
 from mrag.query.assemble import merged
 from mrag.query.evidence import Extraction
 from mrag.query.generate import FromTable, FromUnits, FromValues, Generated, Reading
@@ -31,7 +32,7 @@ TOKENS_PER_VALUE = 8  # fewer than a value has, so that a pool outlasts its budg
 # The stages, as the methods `retrieve`, `select`, `extract` and `generate` of the core objects: the
 # last argument of all but the first is what is left of the question's time, in seconds.
 Retrieve = Callable[[Question, int], Awaitable[Pool]]
-Select = Callable[[str, Pool, int, float | None], Awaitable[Selection]]
+Select = Callable[[str, Pool, SaneReader, float | None], Awaitable[Selection]]
 Extract = Callable[[str, Sequence[Candidate], float | None], Awaitable[Extraction]]
 Generate = Callable[[str, Reading, float | None], Awaitable[Generated]]
 
@@ -84,7 +85,7 @@ class Pipeline:
     async def _selected(self, run: _Run, pool: Pool, reader: SaneReader) -> Selection:
         work: _Work[Selection] | None = None
         if select := self._select:
-            work = partial(select, run.question.text, pool, reader.k)
+            work = partial(select, run.question.text, pool, reader)
         selection = await run.attempt("select", work, "the retrieval order is kept")
         return selection or Selection(pool.candidates[: reader.k])
 
@@ -140,7 +141,7 @@ class _Run:
             return await self.stage(name, work)
         except ModelError as error:
             self._record(
-                name, started, Usage(), (f"Stage {name} failed ({str(error).rstrip('.')}): {instead}.",)
+                name, started, paid(error), (f"Stage {name} failed ({str(error).rstrip('.')}): {instead}.",)
             )
             return None
 

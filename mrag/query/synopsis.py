@@ -13,42 +13,48 @@ from mrag.models.prompt import one_line
 from mrag.query.about import about
 from mrag.query.fitting import CountTokens, cut_at_word
 from mrag.schema import Candidate
-
-
-@dataclass(frozen=True)
-class SynopsisLimits:
-    """The most tokens of each part, as the selecting model counts them."""
-
-    metadata: int = 40
-    keywords: int = 24
-    excerpt: int = 64
-
-    def scaled(self, factor: float) -> SynopsisLimits:
-        """The same proportions, smaller."""
-        return SynopsisLimits(*(int(part * factor) for part in (self.metadata, self.keywords, self.excerpt)))
+from mrag.settings import SynopsisSettings
 
 
 @dataclass(frozen=True)
 class Synopsis:
-    """z = (metadata, keywords, excerpt) of eq. 7, each a single line; empty where there is nothing."""
+    """z = (metadata, keywords, excerpt) of eq. 7, or the whole text; each a single line, empty where off."""
 
-    metadata: str
-    keywords: str
-    excerpt: str
+    metadata: str = ""
+    keywords: str = ""
+    excerpt: str = ""
+    text: str = ""
+
+    @property
+    def shown(self) -> str:
+        """As prompts show it, a part a line; only the first line begins at the margin."""
+        keywords = self.keywords and f"keywords: {self.keywords}"
+        excerpt = self.excerpt and f"excerpt: {self.excerpt}"
+        return "\n  ".join(part for part in (self.metadata, keywords, excerpt, self.text) if part)
 
 
 def synopses(
-    question: str, candidates: Sequence[Candidate], count: CountTokens, limits: SynopsisLimits
+    question: str,
+    candidates: Sequence[Candidate],
+    count: CountTokens,
+    settings: SynopsisSettings,
+    share: float = 1.0,
 ) -> tuple[Synopsis, ...]:
-    """One synopsis a candidate, in order; IDF is over all the candidates."""
+    """One synopsis a candidate, in order, within this share of its limits; IDF is over all the candidates."""
+
+    def cut(text: str, tokens: int) -> str:
+        return cut_at_word(text, int(tokens * share), count)
+
+    if whole := settings.full_text_tokens:
+        return tuple(Synopsis(text=cut(one_line(candidate.text), whole)) for candidate in candidates)
     bags = [Counter(content_words(candidate.text)) for candidate in candidates]
     idf = inverse_frequencies(bags)
     wanted = set(content_words(question))
     return tuple(
         Synopsis(
-            cut_at_word(metadata_line(candidate), limits.metadata, count),
-            cut_at_word(", ".join(keywords(bag, idf)), limits.keywords, count),
-            cut_at_word(one_line(excerpt(candidate, wanted, idf)), limits.excerpt, count),
+            cut(metadata_line(candidate), settings.metadata_tokens),
+            cut(", ".join(keywords(bag, idf)), settings.keywords_tokens),
+            cut(one_line(excerpt(candidate, wanted, idf)), settings.excerpt_tokens),
         )
         for candidate, bag in zip(candidates, bags, strict=True)
     )

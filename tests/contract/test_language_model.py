@@ -74,10 +74,14 @@ class LanguageModelContract:
         assert "".join(pieces) == (await model.complete(request)).text
 
     async def test_labels_get_log_probabilities_in_the_order_asked(self, model: LanguageModel) -> None:
-        chosen = await model.choose(ask("Which letter comes first? Answer A, B or C."), ["C", "A", "B"])
+        request = ask("Which letter comes first? Answer A, B or C.")
+        choice = await model.choose(request, ["C", "A", "B"])
+        chosen = choice.logprobs
         assert list(chosen) == ["C", "A", "B"]
         assert all(math.isfinite(value) and value <= 0 for value in chosen.values())
         assert max(chosen, key=chosen.__getitem__) == "A"
+        assert (choice.usage.calls, choice.usage.completion_tokens) == (1, 1)
+        assert 0 < choice.usage.prompt_tokens <= model.count_prompt_tokens(request.messages)
 
     async def test_the_deadline_ends_a_slow_reply(self, model: LanguageModel) -> None:
         request = replace(SLOW, timeout_s=0.2)

@@ -161,7 +161,7 @@ async def test_a_whole_answer() -> None:
 async def test_the_candidates_are_shown_as_their_synopses() -> None:
     model = ScriptedModel(REPLIES)
     pool = await Retriever(lambda _: Collection(), encode).retrieve(Question(QUESTION, "harbour"), 3)
-    await Selector(model).select(QUESTION, pool, 2)
+    await Selector(model).select(QUESTION, pool, SaneReader(k=2))
     assert model.asked[0].messages[-1].content == (
         "<candidates>\n"
         "[1] Ferries; date: 2024-05-03\n"

@@ -20,11 +20,12 @@ import psutil
 import pytest
 from transformers import AutoTokenizer
 
-from mrag.errors import EngineDeadError, ModelError
+from mrag.errors import EngineDeadError, ModelError, NoLogprobsError
 from mrag.models.language_model import LanguageModel, Message
 from mrag.models.opening import open_language_model
 from mrag.models.vllm_engine import VllmModel
 from mrag.models.weights import ensure_weights
+from mrag.schema import Usage
 from tests.contract.test_language_model import SLOW, LanguageModelContract, ask
 from tests.llm.conftest import ENGINE
 
@@ -98,14 +99,17 @@ async def test_a_reply_ends_at_its_turn_and_a_cut_one_says_so(engine: VllmModel)
 @together
 async def test_labels_are_probabilities_among_themselves(engine: VllmModel) -> None:
     labels = [chr(ord("A") + i) for i in range(20)]
-    chosen = await engine.choose(ask("Pick a letter from A to T."), labels)
+    request = ask("Pick a letter from A to T.")
+    choice = await engine.choose(request, labels)
+    assert choice.usage == Usage(1, engine.count_prompt_tokens(request.messages), 1)
+    chosen = choice.logprobs
     assert sum(map(math.exp, chosen.values())) == pytest.approx(1, abs=1e-3)
     assert len(set(chosen.values())) > 10
 
 
 @together
 async def test_a_label_of_several_tokens_is_refused(engine: VllmModel) -> None:
-    with pytest.raises(ModelError, match="'two words' is 2 tokens") as caught:
+    with pytest.raises(NoLogprobsError, match="'two words' is 2 tokens") as caught:
         await engine.choose(ask("Pick."), ["A", "two words"])
     assert not caught.value.retryable
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import pickle
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
-from mrag.errors import ModelError, PromptTooLongError
-from mrag.models.language_model import Message, Request
-from mrag.models.scripted import ScriptedModel
+from mrag.errors import ModelError, NoLogprobsError, PromptTooLongError
+from mrag.models.language_model import Choice, Message, Request
+from mrag.models.scripted import Rule, ScriptedModel
 from mrag.models.skeleton import final
 
 REQUEST = Request((Message("user", "Why?"),), 9, "answer")
@@ -65,6 +66,34 @@ async def test_a_prompt_that_can_not_be_counted_is_named(monkeypatch: pytest.Mon
     monkeypatch.setattr(ScriptedModel, "count_tokens", refuse)
     with pytest.raises(ModelError, match="UnicodeEncodeError"):
         await ScriptedModel([]).complete(REQUEST)
+
+
+class Counting(ScriptedModel):
+    """Knows how many requests were in the engine at once."""
+
+    now = most = 0
+
+    async def _choose(self, request: Request, labels: Sequence[str]) -> Choice:
+        self.now += 1
+        self.most = max(self.most, self.now)
+        await asyncio.sleep(0)
+        choice = await super()._choose(request, labels)
+        self.now -= 1
+        return choice
+
+
+async def test_labels_are_weighed_so_many_at_once_and_the_others_wait_their_turn() -> None:
+    model = Counting([Rule("A")], max_concurrency=3)
+    await asyncio.gather(*(model.choose(REQUEST, ("A", "B")) for _ in range(10)))
+    assert (model.most, len(model.asked)) == (3, 10)
+
+
+def test_what_a_useless_reply_cost_is_known_after_a_journey() -> None:
+    error = NoLogprobsError("No log-probabilities.")
+    error.tokens = (7, 1)
+    arrived = pickle.loads(pickle.dumps(error))
+    assert (type(arrived), arrived.tokens, arrived.retryable) == (NoLogprobsError, (7, 1), False)
+    assert ModelError("Busy.").tokens == (0, 0)
 
 
 def test_a_final_error_is_final_after_a_journey() -> None:

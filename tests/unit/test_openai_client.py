@@ -13,7 +13,13 @@ from typing import Any
 
 import pytest
 
-from mrag.errors import EmptyReplyError, ModelError, ModelTimeoutError, PromptTooLongError
+from mrag.errors import (
+    EmptyReplyError,
+    ModelError,
+    ModelTimeoutError,
+    NoLogprobsError,
+    PromptTooLongError,
+)
 from mrag.models.language_model import Message, Request
 from mrag.models.openai_client import OpenAIModel, is_closed, label_logprobs
 from mrag.schema import Usage
@@ -259,7 +265,9 @@ async def test_hostile_text_arrives_as_it_was() -> None:
 async def test_labels_are_weighed_among_themselves() -> None:
     top = {" A": math.log(0.3), "A": math.log(0.1), "B": math.log(0.4), "The": math.log(0.1)}
     async with opened(always(Reply("A", logprobs=top))) as (model, endpoint):
-        chosen = await model.choose(ask(), ["A", "B", "C"])
+        choice = await model.choose(ask(), ["A", "B", "C"])
+    chosen = choice.logprobs
+    assert choice.usage == Usage(1, 4, 1)
     assert chosen["A"] == pytest.approx(math.log(0.4 / 0.9))
     assert chosen["B"] == pytest.approx(math.log(0.4 / 0.9))
     assert chosen["C"] == pytest.approx(math.log(0.1 / 0.9))
@@ -268,8 +276,31 @@ async def test_labels_are_weighed_among_themselves() -> None:
 
 async def test_an_endpoint_without_log_probabilities_is_refused() -> None:
     async with opened(always(Reply("A"))) as (model, _):
-        with pytest.raises(ModelError, match="no log-probabilities"):
+        with pytest.raises(NoLogprobsError, match="no log-probabilities") as caught:
             await model.choose(ask(), ["A", "B"])
+    assert not caught.value.retryable
+    assert caught.value.tokens == (4, 1)
+
+
+@pytest.mark.parametrize(
+    ("status", "said", "error"),
+    [(400, "'logprobs' is not supported with this model", NoLogprobsError), (400, "Bad word", ModelError)],
+)
+async def test_a_refusal_of_log_probabilities_is_told_from_others(
+    status: int, said: str, error: type[ModelError]
+) -> None:
+    async with opened(always(Reply(status=status, body={"error": {"message": said}}))) as (model, _):
+        with pytest.raises(ModelError, match=said) as caught:
+            await model.choose(ask(), ["A", "B"])
+    assert type(caught.value) is error
+    assert not caught.value.retryable
+
+
+async def test_what_a_useless_reply_cost_is_told() -> None:
+    async with opened(always(Reply("The", logprobs={"The": -0.1}))) as (model, _):
+        with pytest.raises(ModelError, match="likeliest") as caught:
+            await model.choose(ask(), ["A", "B"])
+    assert caught.value.tokens == (4, 1)
 
 
 def test_labels_that_nobody_thought_of_are_refused() -> None:

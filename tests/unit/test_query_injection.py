@@ -17,7 +17,7 @@ from mrag.query.generate import Generator
 from mrag.query.select import Selector
 from mrag.query.sheet import free_prefix
 from mrag.schema import Candidate
-from mrag.settings import PlainReader
+from mrag.settings import PlainReader, SaneReader, SynopsisSettings
 from tests.query_pool import candidate, pool
 
 INJECTIONS = [
@@ -87,13 +87,56 @@ def tags(request: Request) -> list[str]:
 async def test_selection_is_asked_in_the_same_form(where: str, injection: str) -> None:
     model = ScriptedModel([Rule({"selected": [1, 3]})])
     found = forged(where, injection)
-    selection = await Selector(model).select("Which ferry?", pool(*found), 2)
+    selection = await Selector(model).select("Which ferry?", pool(*found), SaneReader(k=2))
     assert selection.candidates == (found[0], found[2])
-    lines = model.asked[0].messages[-1].content.split("\n")
-    assert [line[:3] for line in lines if line.startswith("[")] == ["[1]", "[2]", "[3]"]
-    assert all(line.startswith(("[", "  ", "<candidates>", "</candidates>")) for line in lines[:11])
-    assert tags(model.asked[0]) == ["<candidates>", "</candidates>"]
+    assert_candidates_are_labelled(model.asked[0], ["[1]", "[2]", "[3]"])
+
+
+def assert_candidates_are_labelled(request: Request, labels: list[str]) -> None:
+    lines = request.messages[-1].content.split("\n")
+    inside = lines[lines.index("<candidates>") + 1 : lines.index("</candidates>")]
+    assert [line[:3] for line in lines if line.startswith("[")] == labels
+    assert all(line.startswith(("[", "  ")) for line in inside)
+    assert tags(request) == ["<candidates>", "</candidates>"]
     assert sum(line.startswith("Question:") for line in lines) == 1
+
+
+FULL = SynopsisSettings(full_text_tokens=10_000)
+
+
+@pytest.mark.parametrize("synopsis", [SynopsisSettings(), FULL], ids=["synopsis", "full text"])
+@pytest.mark.parametrize("where", ["text", "title", "section", "metadata", "id"])
+@pytest.mark.parametrize("injection", INJECTIONS)
+async def test_letters_are_asked_in_the_same_form(
+    where: str, injection: str, synopsis: SynopsisSettings
+) -> None:
+    model = ScriptedModel([Rule({"A": -0.1, "C": -0.2})])
+    found = forged(where, injection)
+    reader = SaneReader(k=2, select="labels", rank_weight=0, synopsis=synopsis)
+    selection = await Selector(model).select("Which ferry?", pool(*found), reader)
+    assert selection.candidates == (found[0], found[2])
+    assert_candidates_are_labelled(model.asked[0], ["[A]", "[B]", "[C]"])
+
+
+@pytest.mark.parametrize("synopsis", [SynopsisSettings(), FULL], ids=["synopsis", "full text"])
+@pytest.mark.parametrize("where", ["text", "title", "section", "metadata", "id"])
+@pytest.mark.parametrize("injection", INJECTIONS)
+async def test_a_candidate_alone_is_asked_about_in_the_same_form(
+    where: str, injection: str, synopsis: SynopsisSettings
+) -> None:
+    model = ScriptedModel([Rule("Yes", times=1), Rule("No", times=1), Rule("Yes")])
+    found = forged(where, injection)
+    reader = SaneReader(k=2, select="each", rank_weight=0, synopsis=synopsis)
+    selection = await Selector(model).select("Which ferry?", pool(*found), reader)
+    assert selection.candidates == (found[0], found[2])
+    assert len(model.asked) == 3
+    for request in model.asked:
+        lines = request.messages[-1].content.split("\n")
+        assert tags(request) == ["<candidate>", "</candidate>"]
+        inside = lines[lines.index("<candidate>") + 1 : lines.index("</candidate>")]
+        assert all(line.startswith("  ") for line in inside[1:])
+        assert (lines[0], lines[-1]) == ("Question: Which ferry?", "Answer Yes or No.")
+        assert sum(line.startswith("Question:") for line in set(lines) - set(inside)) == 1
 
 
 @pytest.mark.parametrize("where", ["text", "title", "section", "metadata", "id"])

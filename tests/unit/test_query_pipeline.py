@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mrag.errors import CollectionError, InputError, ModelError, ModelTimeoutError
+from mrag.errors import CollectionError, EmptyReplyError, InputError, ModelError, ModelTimeoutError
 from mrag.models.scripted import Rule, ScriptedModel
 from mrag.query.blueprints import load_blueprints
 from mrag.query.evidence import EvidenceExtractor
@@ -96,6 +96,16 @@ async def test_sane_makes_three_calls_and_answers_from_the_table() -> None:
     assert sum((trace.usage for trace in answer.trace), Usage()).calls == 3
 
 
+async def test_selected_candidates_of_a_document_are_read_in_its_order() -> None:
+    found = pool(*(candidate(f"Part {n}.", "log", n) for n in (3, 1, 2)), FERRY)
+    rules = [Rule({"selected": [1, 4, 2]}, purpose="select"), *RULES[1:]]
+    stages = Stages(rules, found=found)
+    await stages.pipeline().answer(Question("Which part?", "harbour", reader=SaneReader(w=4, k=3)))
+    shown = stages.model.asked[1].messages[-1].content
+    assert "Part 2." not in shown
+    assert shown.index("Part 1.") < shown.index("Part 3.") < shown.index("Alma")
+
+
 async def test_plain_makes_one_call_and_reads_the_values() -> None:
     stages = Stages()
     answer = await stages.pipeline().answer(PLAIN)
@@ -138,6 +148,13 @@ async def test_without_generation_there_is_evidence_and_no_text(how: str) -> Non
     assert (answer.text, answer.context) == ("", None)
     assert answer.sources == (Source("ferry", "Ferries", (1,)),)
     assert "the answer has no text" in answer.notes[0]
+
+
+async def test_a_reply_of_no_use_is_in_the_trace_at_its_cost() -> None:
+    empty = EmptyReplyError("It answered with nothing but white space.")
+    empty.tokens = (9, 2)
+    answer = await Stages(down=("extract",), error=empty).pipeline().answer(SANE)
+    assert [trace.usage for trace in answer.trace if trace.stage == "extract"] == [Usage(1, 9, 2)]
 
 
 async def test_rows_that_are_not_verified_are_not_read() -> None:

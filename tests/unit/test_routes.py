@@ -34,7 +34,7 @@ from mrag.schema import (
     SourceUnit,
     Verdict,
 )
-from mrag.settings import Settings, parse_settings
+from mrag.settings import SaneReader, Settings, parse_settings
 from serve.access import token_of
 from serve.calls import StageDownError
 from serve.limits import MAX_BODY_BYTES
@@ -60,8 +60,10 @@ class Stages:
             raise self.error
         return Pool((CANDIDATE,) * min(w, 1), 7)
 
-    async def select(self, question: str, pool: Pool, k: int, timeout_s: float | None) -> Selection:
-        return Selection(pool.candidates[:k])
+    async def select(
+        self, question: str, pool: Pool, reader: SaneReader, timeout_s: float | None
+    ) -> Selection:
+        return Selection(pool.candidates[: reader.k])
 
     async def extract(
         self, question: str, candidates: Sequence[Candidate], timeout_s: float | None
@@ -129,6 +131,13 @@ async def test_options_of_the_request_win_over_the_settings() -> None:
     assert (first.retrieval.name, second.retrieval.name) == ("keys", "keys+units")
 
 
+async def test_a_request_chooses_the_form_of_selection() -> None:
+    stages = Stages()
+    await post("/v1/query", {"question": "Who?", "select": "each"}, stages=stages)
+    await post("/v1/query", {"question": "Who?"}, stages=stages)
+    assert [question.reader.select for question in stages.asked] == ["each", "listed"]  # type: ignore[union-attr]
+
+
 async def test_a_request_for_keys_alone_wins_over_units_in_the_settings() -> None:
     stages = Stages()
     await post("/v1/query", {"question": "Who?", "retrieval": "keys"}, stages=stages)
@@ -143,6 +152,8 @@ async def test_a_request_for_keys_alone_wins_over_units_in_the_settings() -> Non
         ({"question": "Who?", "reader": "sane", "k": 9, "w": 4}, 400, "k"),
         ({"question": "Who?", "budget_tokens": 0}, 400, "budget_tokens"),
         ({"question": "Who?", "reader": "plain", "w": 3}, 400, "w"),
+        ({"question": "Who?", "reader": "plain", "select": "each"}, 400, "select"),
+        ({"question": "Who?", "select": "all"}, 422, "select"),
         ({"question": "Who?", "reader": "magic"}, 422, "reader"),
         ({"question": "Who?", "retrieval": "magic"}, 422, "retrieval"),
         ({"question": "Who?", "surprise": 1}, 422, "surprise"),

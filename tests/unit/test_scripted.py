@@ -85,10 +85,10 @@ async def test_a_callable_may_return_text_rules_completions_or_raise() -> None:
 
 async def test_choose_takes_a_label_or_log_probabilities() -> None:
     model = ScriptedModel([Rule("B", times=1), Rule({"A": -0.1, "C": -2}, times=1), Rule("Z")])
-    first = await model.choose(ask("pick"), ["A", "B", "C"])
+    first = (await model.choose(ask("pick"), ["A", "B", "C"])).logprobs
     assert list(first) == ["A", "B", "C"]
     assert max(first, key=first.__getitem__) == "B"
-    second = await model.choose(ask("pick"), ["A", "B", "C"])
+    second = (await model.choose(ask("pick"), ["A", "B", "C"])).logprobs
     assert (second["A"], second["C"]) == (-0.1, -2.0)
     assert second["B"] < second["C"]
     with pytest.raises(ModelError, match="Z"):

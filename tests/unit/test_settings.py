@@ -67,6 +67,14 @@ def test_shipped_methods_are_the_papers_triples() -> None:
         ("method.reader={name: sane, w: 3, k: 4}", "k must not exceed w"),
         ("method.builder={name: fixed, tokens: 16, overlap: 16}", "overlap must be smaller"),
         ("method.reader={name: plain, budget_tokens: 0}", "method.reader.plain.budget_tokens"),
+        ("method.reader.select=all", "method.reader.sane.select"),
+        ("method.reader.skip_margin=1.1", "method.reader.sane.skip_margin"),
+        ("method.reader.skip_margin=off", "method.reader.sane.skip_margin: true or false is no value"),
+        ("method.reader.rank_weight=-1", "method.reader.sane.rank_weight"),
+        (
+            "method.reader.synopsis={metadata_tokens: 0, keywords_tokens: 0, excerpt_tokens: 0}",
+            "method.reader.sane.synopsis: a synopsis needs at least one part",
+        ),
         ("method.retrieval.name=units", "method.retrieval.name"),
         ("method.retrieval.unit_weight=.nan", "method.retrieval.unit_weight"),
         ("method.retrieval={name: keys+units, unit_weight: -1}", "method.retrieval.unit_weight"),
@@ -161,6 +169,12 @@ def test_a_key_may_stand_beside_the_merge_that_also_has_it(tmp_path: Path) -> No
     serve = load_settings(path).serve
     assert [part.max_ongoing for part in (serve.encoder, serve.selector, serve.extractor)] == [3, 4, 5]
     assert serve.extractor.num_cpus == 0.5
+
+
+def test_off_needs_no_quotes_where_it_is_a_word() -> None:
+    reader = load_settings(None, ("method.reader.select=off",)).method.reader
+    assert isinstance(reader, SaneReader)
+    assert reader.select == "off"
 
 
 def test_what_looks_like_a_date_is_a_name() -> None:
