@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -21,7 +22,18 @@ from mrag.collection import (
     write_shard,
 )
 from mrag.collection.ids import stable_hash
-from mrag.schema import Built, Coverage, Document, Query, Record, RecordKind, SourceUnit, Usage, Vectors
+from mrag.schema import (
+    Built,
+    Coverage,
+    Document,
+    Filter,
+    Query,
+    Record,
+    RecordKind,
+    SourceUnit,
+    Usage,
+    Vectors,
+)
 from mrag.settings import DenseSettings, SparseSettings
 
 DIMENSION = 16
@@ -70,6 +82,12 @@ def make_entry(document_id: str, keys: Sequence[Sequence[str]], text: str | None
     built = Built(document, tuple(units), records, Coverage(len(units), len(units), 0))
     texts = [key for record in keys for key in record]
     return ShardEntry(built, tuple(tuple(record) for record in keys), vectors_of(texts))
+
+
+def with_metadata(entry: ShardEntry, **metadata: Any) -> ShardEntry:
+    """The same document with other metadata."""
+    document = replace(entry.built.document, metadata=metadata)
+    return replace(entry, built=replace(entry.built, document=document))
 
 
 def built_entry(
@@ -143,9 +161,9 @@ def add(
     return publish(root, name, stamp, write_segment(root, name, entries, shards), replaced, duplicates)
 
 
-def ask(text: str, depth: int = 10, unit_weight: float | None = None) -> Query:
+def ask(text: str, depth: int = 10, unit_weight: float | None = None, filter_: Filter = ()) -> Query:
     """A query of both legs; with a weight, of keys and units."""
-    query = Query(text, depth, vector=vector_of(text))
+    query = Query(text, depth, vector=vector_of(text), filter=filter_)
     if unit_weight is None:
         return query
     return replace(query, searched="keys+units", unit_weight=unit_weight)
