@@ -98,7 +98,8 @@ def test_days_are_in_the_order_of_the_calendar(one: date, other: date, name: str
 @given(st.dates())
 def test_a_day_lies_within_its_month(day: date) -> None:
     inner, outer = span(day.isoformat()), span(day.isoformat()[:7])
-    assert inner and outer
+    assert inner
+    assert outer
     assert outer[0] <= inner[0] < inner[1] <= outer[1] <= outer[0] + timedelta(31)
 
 
