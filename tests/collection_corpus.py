@@ -135,14 +135,17 @@ def with_units(entry: ShardEntry) -> ShardEntry:
     return replace(entry, units=SearchedUnits(tuple(texts), vectors))
 
 
-def write_segment(root: Path, name: str, entries: Iterable[ShardEntry], shards: int = 1) -> SegmentInfo:
+def write_segment(
+    root: Path, name: str, entries: Iterable[ShardEntry], shards: int = 1, language: str = "en"
+) -> SegmentInfo:
     """A segment on disk, not yet published."""
+    sparse = SparseSettings(language=language)
     spread: list[list[ShardEntry]] = [[] for _ in range(shards)]
     for entry in entries:
         spread[shard_of(entry.built.document.id, shards)].append(entry)
     segment = new_segment_id()
     infos = [
-        write_shard(shard_folder(root, name, segment, number), part, DenseSettings(), SparseSettings())
+        write_shard(shard_folder(root, name, segment, number), part, DenseSettings(), sparse)
         for number, part in enumerate(spread)
     ]
     return SegmentInfo(segment, tuple(infos))
@@ -158,7 +161,8 @@ def add(
     stamp: Stamp = STAMP,
 ) -> Manifest:
     """One run: a segment written and published."""
-    return publish(root, name, stamp, write_segment(root, name, entries, shards), replaced, duplicates)
+    segment = write_segment(root, name, entries, shards, stamp.analyzer)
+    return publish(root, name, stamp, segment, replaced, duplicates)
 
 
 def ask(text: str, depth: int = 10, unit_weight: float | None = None, filter_: Filter = ()) -> Query:
