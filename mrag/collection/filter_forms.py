@@ -23,7 +23,7 @@ MAX_CHARACTERS = 1000
 
 _SHORT = re.compile(r"(?P<field>[^<>=^]+)(?P<sign>\^=|>=|<=|=|>|<)(?P<value>.*)", re.DOTALL)
 _SIGNS = {"^=": "prefix", ">=": "gte", "<=": "lte", "=": "in", ">": "gt", "<": "lt"}
-_NUMBER = re.compile(r"-?(?:0|[1-9]\d{0,17})(?:\.\d{1,17})?")
+_NUMBER = re.compile(r"-?(?:0|[1-9]\d{0,17})(?:\.\d{1,17})?", re.ASCII)
 _TRUTHS = {"true": True, "false": False}
 
 

@@ -17,7 +17,7 @@ from mrag.collection.sparse import Documents
 from mrag.collection.storage import understood
 from mrag.schema import DocumentInfo, Filter
 
-REMEMBERED_FILTERS = 32
+REMEMBERED_FILTERS = 16
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,9 +15,10 @@ OWN_FIELDS = ("id", "title")
 Passes = Callable[[Any], bool]
 Span = tuple[timedelta, timedelta]
 
-_DATE = re.compile(r"\d{4}-\d\d(?:-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?(?:Z|[+-]\d\d:?\d\d)?)?)?")
+_TIME = r"[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?(?:Z|[+-]\d\d:?\d\d)?"
+_DATE = re.compile(rf"\d{{4}}-\d\d(?:-\d\d(?:{_TIME})?)?", re.ASCII)
 _FIRST_DAY = datetime(1, 1, 1, tzinfo=UTC)
-_INSTANT = timedelta(microseconds=1)
+_INSTANT = timedelta(microseconds=1)  # the shortest time that a datetime tells
 _ORDERS: Mapping[str, Callable[[Any, Any], bool]] = {"gt": gt, "gte": ge, "lt": lt, "lte": le}
 _SPAN_ORDERS: Mapping[str, Callable[[Span, Span], bool]] = {
     "gt": lambda span, bound: span[0] >= bound[1],
