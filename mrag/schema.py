@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 Vectors = NDArray[np.float32]
 Leg = Literal["dense", "sparse"]
 Searched = Literal["keys", "keys+units"]
+Scalar = bool | int | float | str
 
 
 # --------------------------------------------------------------------------- offline: M-RAG III
@@ -183,11 +184,26 @@ class Outcome:
 
 
 @dataclass(frozen=True)
+class Condition:
+    """What one value of a document's metadata field must pass: each test with its operands.
+
+    The tests are `equals`, `in`, `gt`, `gte`, `lt`, `lte` and `prefix`; all but `in` have one operand.
+    """
+
+    field: str
+    tests: tuple[tuple[str, tuple[Scalar, ...]], ...]
+
+
+Filter = tuple[Condition, ...]  # all must hold
+
+
+@dataclass(frozen=True)
 class Query:
     """One search of the access path. `depth` is the number of live records wanted from each leg.
 
     `vector` is a unit row (d,) or None when the dense leg is off; `text` feeds the sparse leg.
     `unit_weight` is that of a source unit's inner product beside its record's best key's (`keys+units`).
+    Only records of documents that pass the `filter` are found.
     """
 
     text: str
@@ -196,6 +212,7 @@ class Query:
     vector: Vectors | None = None
     searched: Searched = "keys"
     unit_weight: float = 2.0
+    filter: Filter = ()
 
 
 @dataclass(frozen=True)

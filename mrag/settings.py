@@ -87,31 +87,48 @@ class FixedBuilder(Strict):
 BuilderSettings = Annotated[MarkersBuilder | UnitsBuilder | FixedBuilder, Field(discriminator="name")]
 
 
+class LegWeights(Strict):
+    """What each leg counts for in the fusion."""
+
+    dense: float = Field(1.0, gt=0)
+    sparse: float = Field(1.0, gt=0)
+
+
 class RetrievalSettings(Strict):
-    """What is searched: keys alone (M-RAG III-B), or beside them the source units. The legs are fused by
-    reciprocal rank.
+    """What is searched: keys alone (M-RAG III-B), or beside them the source units.
 
     A collection that is indexed under `keys+units` can be asked for both. Its dense scores are a key's plus
     `unit_weight` times a unit's; its sparse ones are those of units expanded by their keys.
+    `fusion` is by reciprocal rank or by normalised scores, each leg by its weight.
     `depth` is the number of records asked of each leg for each candidate wanted.
+    `sub_queries` searches for the parts of a question too, as rules find them.
     """
 
     name: Literal["keys", "keys+units"] = "keys"
     legs: tuple[Literal["dense", "sparse"], ...] = Field(("dense", "sparse"), min_length=1)
+    fusion: Literal["rank", "scores"] = "rank"
+    leg_weights: LegWeights = LegWeights()
     rank_constant: int = Field(60, ge=1)
     depth: int = Field(5, ge=1)
     unit_weight: float = Field(2.0, ge=0, allow_inf_nan=False)
+    sub_queries: Literal["off", "rule"] = "off"
 
 
 class PlainReader(Strict):
     """M-RAG III-C: values under `budget_tokens` (eq. 13), by similarity or by position.
 
+    `policy` says what a value that does not fit does: it ends the context (eq. 13), or is passed over.
+    `overflow` is for the case that nothing fits: the first value is cut, or (eq. 13) the context is empty.
+    `deduplicate` leaves out what the context says already.
     `k` takes the first k candidates' raw text instead, and leaves the budget out.
     """
 
     name: Literal["plain"] = "plain"
     order: Literal["similarity", "position"] = "similarity"
     budget_tokens: int = Field(640, ge=1)
+    policy: Literal["stop", "skip"] = "stop"
+    overflow: Literal["cut", "strict"] = "cut"
+    deduplicate: bool = True
     k: int | None = Field(None, ge=1)
 
 

@@ -37,6 +37,12 @@ class Body(BaseModel):
     retrieval: Searched | None = Field(
         None, description="What is searched: keys alone, or beside them the source units."
     )
+    filter: dict[str, Any] | None = Field(
+        None,
+        description="Metadata that documents must have: of each field a value, a list of which it is one, or "
+        "tests (equals, in, gt, gte, lt, lte, prefix). `id` and `title` are fields, too.",
+        examples=[{"lang": ["en", "de"], "date": {"gte": "2024-01-01"}}],
+    )
 
 
 class QueryBody(Body):

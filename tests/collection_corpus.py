@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -21,7 +22,18 @@ from mrag.collection import (
     write_shard,
 )
 from mrag.collection.ids import stable_hash
-from mrag.schema import Built, Coverage, Document, Query, Record, RecordKind, SourceUnit, Usage, Vectors
+from mrag.schema import (
+    Built,
+    Coverage,
+    Document,
+    Filter,
+    Query,
+    Record,
+    RecordKind,
+    SourceUnit,
+    Usage,
+    Vectors,
+)
 from mrag.settings import DenseSettings, SparseSettings
 
 DIMENSION = 16
@@ -72,6 +84,12 @@ def make_entry(document_id: str, keys: Sequence[Sequence[str]], text: str | None
     return ShardEntry(built, tuple(tuple(record) for record in keys), vectors_of(texts))
 
 
+def with_metadata(entry: ShardEntry, **metadata: Any) -> ShardEntry:
+    """The same document with other metadata."""
+    document = replace(entry.built.document, metadata=metadata)
+    return replace(entry, built=replace(entry.built, document=document))
+
+
 def built_entry(
     document_id: str,
     texts: Sequence[str],
@@ -117,14 +135,17 @@ def with_units(entry: ShardEntry) -> ShardEntry:
     return replace(entry, units=SearchedUnits(tuple(texts), vectors))
 
 
-def write_segment(root: Path, name: str, entries: Iterable[ShardEntry], shards: int = 1) -> SegmentInfo:
+def write_segment(
+    root: Path, name: str, entries: Iterable[ShardEntry], shards: int = 1, language: str = "en"
+) -> SegmentInfo:
     """A segment on disk, not yet published."""
+    sparse = SparseSettings(language=language)
     spread: list[list[ShardEntry]] = [[] for _ in range(shards)]
     for entry in entries:
         spread[shard_of(entry.built.document.id, shards)].append(entry)
     segment = new_segment_id()
     infos = [
-        write_shard(shard_folder(root, name, segment, number), part, DenseSettings(), SparseSettings())
+        write_shard(shard_folder(root, name, segment, number), part, DenseSettings(), sparse)
         for number, part in enumerate(spread)
     ]
     return SegmentInfo(segment, tuple(infos))
@@ -140,12 +161,13 @@ def add(
     stamp: Stamp = STAMP,
 ) -> Manifest:
     """One run: a segment written and published."""
-    return publish(root, name, stamp, write_segment(root, name, entries, shards), replaced, duplicates)
+    segment = write_segment(root, name, entries, shards, stamp.analyzer)
+    return publish(root, name, stamp, segment, replaced, duplicates)
 
 
-def ask(text: str, depth: int = 10, unit_weight: float | None = None) -> Query:
+def ask(text: str, depth: int = 10, unit_weight: float | None = None, filter_: Filter = ()) -> Query:
     """A query of both legs; with a weight, of keys and units."""
-    query = Query(text, depth, vector=vector_of(text))
+    query = Query(text, depth, vector=vector_of(text), filter=filter_)
     if unit_weight is None:
         return query
     return replace(query, searched="keys+units", unit_weight=unit_weight)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -51,6 +51,7 @@ for name, command in (
     app.command(name)(command)
 
 CAP_HELP = "Tokens that this run may ask of the language model; what is left is pending, for the next run."
+FILTER_HELP = "Only documents whose metadata has it: field=value, >=, >, <=, < or ^= (prefix); repeatable."
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 
 
@@ -149,22 +150,24 @@ def ask(
     config: Config = None,
     overrides: Overrides = None,
     as_json: AsJson = False,
+    filters: Annotated[list[str] | None, typer.Option("--filter", "-f", help=FILTER_HELP)] = None,
 ) -> None:
     """Answer one question from a collection, with its evidence."""
     settings = load_settings(config, tuple(overrides or ()))
     if not as_json:
         fetch_models(settings, console)
-    answer = asyncio.run(answer_locally(settings, question))
+    answer = asyncio.run(answer_locally(settings, question, filters or ()))
     print_json(asdict(answer)) if as_json else show_answer(answer)
 
 
-async def answer_locally(settings: Settings, text: str) -> Answer:
+async def answer_locally(settings: Settings, text: str, filters: Iterable[str] = ()) -> Answer:
     """One question through a pipeline of this process; the engine is given back at the end."""
+    from mrag.collection.filter_forms import short_filter
     from mrag.models.opening import open_encoder, open_language_model
     from mrag.query.local import local_pipeline
     from mrag.query.question import question_for
 
-    question = question_for(settings, text)
+    question = question_for(settings, text, filter=short_filter(filters))
     encoder = open_encoder(settings.encoder)
     model = await open_language_model(settings.language_model)
     try:

@@ -8,6 +8,7 @@ from typing import Literal
 
 import numpy as np
 
+from mrag.collection.filtering import Filtering
 from mrag.collection.index_analysis import IndexAnalysis, analyse
 from mrag.collection.manifest import NAME, Manifest, read_manifest
 from mrag.collection.searching import Searching, open_searches
@@ -29,6 +30,7 @@ class Collection:
         self._legs = legs
         self._shards = tuple(shards)
         self._searches: Mapping[Searched, Searching] = {}
+        self._filtering: Filtering | None = None
 
     @classmethod
     def open(
@@ -60,13 +62,14 @@ class Collection:
         collection = cls(manifest, shards, legs)
         searched = RecordSpace(shard for shard in shards if shard.info.counts.keys)
         if searched.keys and legs:
+            collection._filtering = Filtering(searched)
             collection._searches = open_searches(searched, manifest, legs, dense or DenseSettings())
         return collection
 
     # ----------------------------------------------------------------------- searching
 
     def search(self, query: Query) -> Mapping[Leg, tuple[Hit, ...]]:
-        """Per leg of the query the `depth` best live records, or all there are; best first.
+        """Per leg the `depth` best live records that pass the query's filter, or all of them; best first.
 
         Ties are in the order of the record ids. The sparse leg has only records with a word of the query.
         Raises InputError for a leg that is not open (field `legs`), for units where only keys are searched
@@ -85,10 +88,15 @@ class Collection:
     def _search(self, leg: Leg, query: Query) -> tuple[Hit, ...]:
         if leg not in self._legs:
             raise InputError("legs", f"The {leg} leg is not open: name it when the collection is opened.")
-        searching = self._searches.get(query.searched)
-        if searching is None:
+        searching, filtering = self._searches.get(query.searched), self._filtering
+        if searching is None or filtering is None:
             return ()
-        return searching.dense(query, self._vector(query)) if leg == "dense" else searching.sparse(query)
+        admitted = filtering.admitted(query.filter)
+        if not admitted.records.any():
+            return ()
+        if leg == "dense":
+            return searching.dense(query, self._vector(query), admitted)
+        return searching.sparse(query, admitted)
 
     def _vector(self, query: Query) -> Vectors:
         vector, dimension = query.vector, self.manifest.stamp.dimension
@@ -150,7 +158,7 @@ class Collection:
         """Gives files and memory back; the collection can't be used afterwards."""
         for searching in self._searches.values():
             searching.close()
-        self._shards, self._searches, self._legs = (), {}, ()
+        self._shards, self._searches, self._filtering, self._legs = (), {}, None, ()
 
 
 def _manifest(root: Path, name: str, generation: int | None) -> Manifest:

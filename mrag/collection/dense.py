@@ -75,13 +75,16 @@ class DenseIndex:
         self._flats = [_Flat(part, dimension, settings.device) for part in parts]
         self._first = starts([len(part.live) for part in parts])
 
-    def search(self, vector: Vectors, count: int) -> tuple[NDArray[np.float32], Rows]:
-        """Scores and rows of the `count` best, best first; fewer only if there are no more.
+    def search(
+        self, vector: Vectors, count: int, chosen: NDArray[np.bool_] | None = None
+    ) -> tuple[NDArray[np.float32], Rows]:
+        """Scores and rows of the `count` best of the `chosen` (n,), best first; fewer if there are no more.
 
-        On a GPU dead ones may be among them.
+        By default all that live are chosen. On a GPU dead ones, and others, may be among them.
         """
         query = _row(vector)
-        found = [flat.search(query, count) for flat in self._flats]
+        parts = [None] * len(self._flats) if chosen is None else np.split(chosen, self._first[1:-1])
+        found = [flat.search(query, count, part) for flat, part in zip(self._flats, parts, strict=True)]
         scores = np.concatenate([scores for scores, _ in found])
         rows = np.concatenate([rows + first for (_, rows), first in zip(found, self._first, strict=False)])
         best = np.argsort(-scores, kind="stable")[:count]
@@ -101,12 +104,13 @@ class _Flat:
 
     def __init__(self, part: DensePart, dimension: int, device: str) -> None:
         self._index = _mapped(part.folder / part.name, (len(part.live), dimension))
-        self._bits = np.packbits(part.live, bitorder="little")
-        self._parameters = _faiss().SearchParameters(sel=_faiss().IDSelectorBitmap(self._bits))
+        self._live = np.packbits(part.live, bitorder="little")
         self._gpu = _on_gpu(self._index) if device == "gpu" else None
         self._gpu_turn = Lock()
 
-    def search(self, query: Vectors, count: int) -> tuple[NDArray[np.float32], Rows]:
+    def search(
+        self, query: Vectors, count: int, chosen: NDArray[np.bool_] | None
+    ) -> tuple[NDArray[np.float32], Rows]:
         """As `DenseIndex.search`, for a query (1, d).
 
         The selector is given even where all live: with it FAISS sums each product in the same order
@@ -118,7 +122,9 @@ class _Flat:
             with self._gpu_turn:
                 scores, rows = self._gpu.search(query, count)
         else:
-            scores, rows = self._index.search(query, count, params=self._parameters)
+            bits = self._live if chosen is None else np.packbits(chosen, bitorder="little")
+            selector = _faiss().SearchParameters(sel=_faiss().IDSelectorBitmap(bits))
+            scores, rows = self._index.search(query, count, params=selector)
         found = rows[0] >= 0
         return scores[0][found], rows[0][found]
 

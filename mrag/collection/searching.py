@@ -7,8 +7,10 @@ from functools import partial
 from typing import Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mrag.collection.dense import DenseIndex
+from mrag.collection.filtering import Admitted
 from mrag.collection.ids import Rows
 from mrag.collection.manifest import Manifest
 from mrag.collection.merging import Search, at_least, fill, merge
@@ -21,11 +23,11 @@ from mrag.settings import DenseSettings, SparseSettings
 class Searching(Protocol):
     """Both legs of one retrieval over some shards; a leg that is not open finds nothing."""
 
-    def dense(self, query: Query, vector: Vectors) -> tuple[Hit, ...]:
-        """The `depth` best live records by inner products, in the order of `merge`."""
+    def dense(self, query: Query, vector: Vectors, admitted: Admitted) -> tuple[Hit, ...]:
+        """The `depth` best admitted records by inner products, in the order of `merge`."""
 
-    def sparse(self, query: Query) -> tuple[Hit, ...]:
-        """The `depth` best live records with a word of the query, by BM25, in the order of `merge`."""
+    def sparse(self, query: Query, admitted: Admitted) -> tuple[Hit, ...]:
+        """The `depth` best admitted records with a word of the query, by BM25, in the order of `merge`."""
 
     def close(self) -> None:
         """Gives files and memory back."""
@@ -39,16 +41,21 @@ class KeySearching:
         self._dense = dense
         self._sparse = sparse
 
-    def dense(self, query: Query, vector: Vectors) -> tuple[Hit, ...]:
+    def dense(self, query: Query, vector: Vectors, admitted: Admitted) -> tuple[Hit, ...]:
         """As `Searching` has it."""
-        return self._best(partial(self._dense.search, vector), query.depth) if self._dense else ()
+        if self._dense is None:
+            return ()
+        return self._best(partial(self._dense.search, vector, chosen=admitted.keys), query.depth, admitted)
 
-    def sparse(self, query: Query) -> tuple[Hit, ...]:
+    def sparse(self, query: Query, admitted: Admitted) -> tuple[Hit, ...]:
         """As `Searching` has it."""
-        return self._best(_for_words(self._sparse, query.text), query.depth) if self._sparse else ()
+        if self._sparse is None:
+            return ()
+        return self._best(_for_words(self._sparse, query.text, admitted), query.depth, admitted)
 
-    def _best(self, search: Search, depth: int) -> tuple[Hit, ...]:
-        scores, keys, records = fill(search, self._space.owners, depth, self._space.keys)
+    def _best(self, search: Search, depth: int, admitted: Admitted) -> tuple[Hit, ...]:
+        owners = partial(self._space.owners, admitted.records)
+        scores, keys, records = fill(search, owners, depth, self._space.keys)
         return merge([map(self._space.hit, scores, records, keys)], depth)
 
     def close(self) -> None:
@@ -80,14 +87,14 @@ class UnitSearching:
         self._units = units
         self._sparse = sparse
 
-    def dense(self, query: Query, vector: Vectors) -> tuple[Hit, ...]:
+    def dense(self, query: Query, vector: Vectors, admitted: Admitted) -> tuple[Hit, ...]:
         """As `Searching` has it."""
         if self._keys is None or self._units is None:
             return ()
         keys = self._keys.scores(vector)
         scores = np.maximum.reduceat(keys, self._space.first_key[:-1])
         scores += np.float32(query.unit_weight) * self._pointing.best(self._units.scores(vector))
-        scores[~self._space.live] = -np.inf
+        scores[~admitted.records] = -np.inf
         records = at_least(scores, query.depth)
         best_keys = [self._best_key(keys, record) for record in records]
         return merge([map(self._space.hit, scores[records], records, best_keys)], query.depth)
@@ -96,18 +103,19 @@ class UnitSearching:
         first, end = self._space.first_key[record : record + 2]
         return int(first + np.argmax(scores[first:end]))
 
-    def sparse(self, query: Query) -> tuple[Hit, ...]:
+    def sparse(self, query: Query, admitted: Admitted) -> tuple[Hit, ...]:
         """As `Searching` has it; the hits are on no key in particular."""
         if self._sparse is None:
             return ()
-        search = _for_words(self._sparse, query.text)
-        scores, _, records = fill(search, self._owners, query.depth, self._space.units)
+        search = _for_words(self._sparse, query.text, admitted)
+        owners = partial(self._owners, admitted.records)
+        scores, _, records = fill(search, owners, query.depth, self._space.units)
         return merge([map(self._space.hit, scores, records)], query.depth)
 
-    def _owners(self, units: Rows) -> tuple[Rows, Rows]:
+    def _owners(self, admitted: NDArray[np.bool_], units: Rows) -> tuple[Rows, Rows]:
         places, records = self._pointing.records(units)
-        live = self._space.live[records]
-        return places[live], records[live]
+        found = admitted[records]
+        return places[found], records[found]
 
     def close(self) -> None:
         """As `Searching` has it."""
@@ -146,6 +154,6 @@ def _sparse_index(parts: Sequence[SparsePart], live: SparseStatistics, manifest:
     return SparseIndex(parts, live, SparseSettings(language=stamp.analyzer, k1=stamp.k1, b=stamp.b))
 
 
-def _for_words(index: SparseIndex, text: str) -> Search:
+def _for_words(index: SparseIndex, text: str, admitted: Admitted) -> Search:
     words = index.words(text)
-    return partial(index.search, words, index.statistics(words))
+    return partial(index.search, words, index.statistics(words), documents=admitted.documents)

@@ -95,10 +95,10 @@ class RecordSpace:
         """The number of source units, the dead included."""
         return sum(shard.info.counts.units for shard in self.shards)
 
-    def owners(self, keys: Rows) -> tuple[Rows, Rows]:
-        """The live records of some keys, each with its key's place among them."""
+    def owners(self, admitted: NDArray[np.bool_], keys: Rows) -> tuple[Rows, Rows]:
+        """The records of some keys that are admitted (n,), each with its key's place among them."""
         records = np.searchsorted(self.first_key, keys, "right") - 1
-        places = np.flatnonzero(self.live[records])
+        places = np.flatnonzero(admitted[records])
         return places, records[places]
 
     def pointing(self) -> Pointing:

@@ -34,6 +34,7 @@ TEXT = "text"
 DOCUMENT = "document"
 MAX_QUERY_WORDS = 1024
 REMEMBERED_WORDS = 1 << 16
+REMEMBERED_DOCUMENTS = 8
 
 FIELDS = "org.apache.lucene.document"
 INDEX = "org.apache.lucene.index"
@@ -145,6 +146,13 @@ class SparsePart:
     name: str = KEYS
 
 
+@dataclass(frozen=True, eq=False)
+class Documents:
+    """Rows of documents, ascending, each in whatever shard: what a filter lets through."""
+
+    rows: Rows
+
+
 class SparseIndex:
     """Searches the texts of some shards (at least one); rows count on from one shard to the next.
 
@@ -167,6 +175,7 @@ class SparseIndex:
             self._all = _everything(self._reader)
         self._frequency = lru_cache(REMEMBERED_WORDS)(partial(_frequency, self._reader))
         self._dead_frequency = lru_cache(REMEMBERED_WORDS)(partial(_dead_frequency, dead))
+        self._only = lru_cache(REMEMBERED_DOCUMENTS)(_documents_query)
 
     @staticmethod
     def _java() -> AbstractContextManager[None]:
@@ -186,16 +195,24 @@ class SparseIndex:
         return SparseStatistics(self._live.texts, self._live.words, frequencies)
 
     def search(
-        self, words: Sequence[str], collection: SparseStatistics, count: int
+        self,
+        words: Sequence[str],
+        collection: SparseStatistics,
+        count: int,
+        documents: Documents | None = None,
     ) -> tuple[NDArray[np.float32], Rows]:
         """Scores and rows of the `count` best, best first, with the statistics of the `collection`.
 
-        Dead texts may be among them; only texts with a word of the query are.
+        Dead texts may be among them; only texts with a word of the query are, and only those of the
+        `documents` where they are given: they change no score.
         """
         with self._java():
             searcher = _searcher(self._reader)
             searcher.setSimilarity(self._similarity(collection))
-            hits = searcher.search(self._query(words, collection), count).scoreDocs
+            query = self._query(words, collection)
+            if documents is not None:
+                query = _scored_among(query, self._only(documents))
+            hits = searcher.search(query, count).scoreDocs
             scores = np.fromiter((hit.score for hit in hits), np.float32, len(hits))
             rows = np.fromiter((hit.doc for hit in hits), np.int64, len(hits))
         return scores[scores > 0], rows[scores > 0]
@@ -251,6 +268,18 @@ def _searcher(reader: Any) -> Any:
 
 def _term_query(word: str) -> Any:
     return java_class(f"{SEARCH}.TermQuery")(java_class(f"{INDEX}.Term")(TEXT, word))
+
+
+def _documents_query(documents: Documents) -> Any:
+    return java_class(f"{FIELDS}.IntPoint").newSetQuery(DOCUMENT, *documents.rows.tolist())
+
+
+def _scored_among(query: Any, documents: Any) -> Any:
+    builder = java_class(f"{SEARCH}.BooleanQuery$Builder")()
+    occur = java_class(f"{SEARCH}.BooleanClause$Occur")
+    builder.add(query, occur.MUST)
+    builder.add(documents, occur.FILTER)
+    return builder.build()
 
 
 def _both(one: Any, other: Any) -> Any:

@@ -60,7 +60,8 @@ class SentenceEncoder:
     def encode(self, texts: Sequence[str], kind: Kind) -> Vectors:
         """Unit rows (n, dimension) in the order given; text beyond `max_tokens` is not read.
 
-        Raises ModelError for a vector that is not finite or has no length, naming the text.
+        Raises ModelError for a vector that is not finite or has no length, naming the text, and for whatever
+        the model itself ends with.
         """
         model = self._loaded()
         if not texts:
@@ -85,9 +86,10 @@ class SentenceEncoder:
         logging.disable_progress_bar()
         try:
             model = SentenceTransformer(str(folder), device=self.settings.device)
-        except (OSError, ValueError, RuntimeError, KeyError) as error:
+        except Exception as error:
             raise ModelError(
-                f"The encoder {self.settings.model} can't be loaded from {folder}: {error}."
+                f"The encoder {self.settings.model} can't be loaded from {folder}, {_named(error)}: "
+                "name another model, or fetch this one again."
             ) from error
         longest = model.max_seq_length or self.settings.max_tokens
         model.max_seq_length = min(longest, self.settings.max_tokens)
@@ -96,14 +98,22 @@ class SentenceEncoder:
     def _rows(self, model: Any, texts: list[str]) -> Vectors:
         try:
             rows = model.encode(texts, batch_size=self.settings.batch, show_progress_bar=False)
-        except RuntimeError as error:
+            return np.asarray(rows, dtype=np.float32)
+        except Exception as error:
+            # Tokenizers raise Exception itself; what is unknown here must cost its texts, and not the run.
             raise ModelError(
-                f"The encoder {self.settings.model} failed on {len(texts)} texts: {error}."
+                f"The encoder {self.settings.model} failed on {len(texts)} texts with {_named(error)}: "
+                "leave the text out, or set another encoder, batch or device."
             ) from error
-        return np.asarray(rows, dtype=np.float32)
 
     def _refuse(self, text: str, kind: Kind, length: float) -> None:
         fault = "has no length" if length == 0 else "is not finite"
         raise ModelError(
             f"The encoder {self.settings.model} gave a vector that {fault} for the {kind} {text[:80]!r}."
         )
+
+
+def _named(error: Exception) -> str:
+    """The error's type and, on one line, its reason."""
+    reason = " ".join(str(error).split()) or "no reason given"
+    return f"{type(error).__name__} ({reason:.300})"

@@ -9,6 +9,7 @@ from typing import Literal
 from mrag.models.prompt import inert
 from mrag.query.fitting import cut_at_sentence
 from mrag.schema import Candidate, Context, Source
+from mrag.settings import PlainReader
 
 SEPARATOR = "\n\n"
 Order = Literal["similarity", "position"]
@@ -16,26 +17,49 @@ Order = Literal["similarity", "position"]
 
 @dataclass(frozen=True)
 class Piece:
-    """A text of the context: a record's value or a source unit, with the place of the units behind it."""
+    """A text of the context: a record's value or a source unit, with the place of the units behind it.
+
+    `units` are the texts of those units, for a value that was made of them.
+    """
 
     text: str
     source: Source
+    units: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Rules:
+    """How ranked pieces become a context; the settings of `PlainReader` say what each means.
+
+    Deviation: `policy` skip, `overflow` cut and `deduplicate` leave eq. 13, under which the first value that
+    does not fit ends the context, even an empty one, and a value is paid for as often as it is found.
+    """
+
+    order: Order = "similarity"
+    policy: Literal["stop", "skip"] = "stop"
+    overflow: Literal["cut", "strict"] = "cut"
+    deduplicate: bool = False
+
+    @classmethod
+    def of(cls, reader: PlainReader) -> Rules:
+        """Those of a reader of values."""
+        return cls(reader.order, reader.policy, reader.overflow, reader.deduplicate)
+
+
+IN_RANK_ORDER = Rules()
 
 
 def values(candidates: Iterable[Candidate]) -> Iterator[Piece]:
-    """What eq. 13 appends: the values, never the keys, in rank order; a repeated value once.
+    """What eq. 13 appends: the values, never the keys, in rank order.
 
     Deviation: the values of records with the same source units follow each other, because a pool is
     a sequence of candidates; the paper scans single records.
     """
-    seen = set()
     for candidate in candidates:
+        texts = tuple(inert(unit.text) for unit in candidate.units)
+        source = Source.of(candidate.document, candidate.units)
         for record in candidate.records:
-            units = [unit for unit in candidate.units if unit.number in record.pointers]
-            piece = Piece(inert(record.value), Source.of(candidate.document, units))
-            if (candidate.document.id, piece.text) not in seen:
-                seen.add((candidate.document.id, piece.text))
-                yield piece
+            yield Piece(inert(record.value), source, texts)
 
 
 def raw_units(candidates: Iterable[Candidate]) -> Iterator[Piece]:
@@ -49,22 +73,52 @@ def raw_units(candidates: Iterable[Candidate]) -> Iterator[Piece]:
 
 
 def assemble(
-    pieces: Iterable[Piece], budget_tokens: int, count: Callable[[str], int], order: Order = "similarity"
+    pieces: Iterable[Piece],
+    budget_tokens: int,
+    count: Callable[[str], int],
+    rules: Rules = IN_RANK_ORDER,
 ) -> tuple[Context, bool]:
-    """The context, and whether it holds every piece.
+    """The context, and whether it holds every piece, those apart that it says already.
 
     `count` gives the generator's tokens; the text is counted as assembled, separators included. The
-    scan ends at the first piece that does not fit. The very first is then cut at a sentence's end.
+    scan ends at the first piece that does not fit, or passes it over. Where none fits, the first of them is
+    cut at a sentence's end, or the context is empty.
     """
     chosen: list[Piece] = []
+    too_long: list[Piece] = []
     for piece in pieces:
-        if count(_joined([*chosen, piece], order)) > budget_tokens:
-            if not chosen:
-                chosen = [replace(piece, text=cut_at_sentence(piece.text, budget_tokens, count))]
-                return _context(chosen, count, order, cut=True), False
-            return _context(chosen, count, order), False
-        chosen.append(piece)
-    return _context(chosen, count, order), True
+        if rules.deduplicate and _says(chosen, piece):
+            continue
+        if count(_joined([*chosen, piece], rules.order)) <= budget_tokens:
+            chosen.append(piece)
+            continue
+        too_long.append(piece)
+        if rules.policy == "stop":
+            break
+    if too_long and not chosen and rules.overflow == "cut":
+        [first, *_] = too_long
+        first = replace(first, text=cut_at_sentence(first.text, budget_tokens, count))
+        return _context([first], count, rules.order, cut=True), False
+    return _context(chosen, count, rules.order), not too_long
+
+
+def _says(chosen: Sequence[Piece], piece: Piece) -> bool:
+    """Whether a piece adds nothing to those of its document.
+
+    Its text stands in one of them, or all units that it was made of stand there in full.
+    """
+    known = [other for other in chosen if other.source.document_id == piece.source.document_id]
+    if any(_spaced(piece.text) in _spaced(other.text) for other in known):
+        return True
+    return bool(piece.units) and all(
+        any(number in other.source.units and _spaced(unit) in _spaced(other.text) for other in known)
+        for number, unit in zip(piece.source.units, piece.units, strict=True)
+    )
+
+
+def _spaced(text: str) -> str:
+    """Words between single blanks, so that none is found within another."""
+    return f" {' '.join(text.split())} "
 
 
 def _context(

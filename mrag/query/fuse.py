@@ -1,4 +1,7 @@
-"""Rankings of several legs become one, by reciprocal rank; records become candidates."""
+"""Rankings of several legs, and of several queries, become one; records become candidates.
+
+Deviation: M-RAG searches by one leg at a time; here both are fused, and one alone is a setting.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from dataclasses import dataclass
 from math import fsum
 
 from mrag.schema import Candidate, Hit, Leg, Stored
+from mrag.settings import RetrievalSettings
 
 
 @dataclass(frozen=True)
@@ -22,27 +26,78 @@ class Ranked:
     key: int
 
 
-def fuse(hits: Mapping[Leg, Sequence[Hit]], constant: int) -> tuple[Ranked, ...]:
-    """Reciprocal rank fusion, best first: the sum over the legs of 1 / (constant + rank), ranks from 1.
+@dataclass(frozen=True)
+class _Place:
+    rank: int
+    points: float
+    hit: Hit
 
-    Neither the order of the legs nor that of equal hits matters: ties go by record id.
+
+def fuse(hits: Mapping[Leg, Sequence[Hit]], settings: RetrievalSettings) -> tuple[Ranked, ...]:
+    """One ranking of all records that a leg found, best first: the sum of their weighted points.
+
+    Points are by `rank` 1 / (constant + rank), ranks from 1. By `scores` they are the leg's own, from 0 for
+    the worst that it found to 1 for the best (1 for all where they are equal); a record that the leg did not
+    find has none. Neither the order of the legs nor that of equal hits matters: ties go by record id.
     """
-    places: dict[str, dict[Leg, tuple[int, Hit]]] = {}
+    places: dict[str, dict[Leg, _Place]] = {}
     for leg in sorted(hits):
-        for rank, hit in enumerate(sorted(hits[leg], key=lambda hit: (-hit.score, hit.record_id)), 1):
-            places.setdefault(hit.record_id, {})[leg] = (rank, hit)
-    ranked = (_ranked(record_id, found, constant) for record_id, found in places.items())
-    return tuple(sorted(ranked, key=lambda record: (-record.score, record.record_id)))
+        ranking = sorted(hits[leg], key=lambda hit: (-hit.score, hit.record_id))
+        weight = getattr(settings.leg_weights, leg)
+        for rank, (hit, points) in enumerate(zip(ranking, _points(ranking, settings), strict=True), 1):
+            places.setdefault(hit.record_id, {})[leg] = _Place(rank, weight * points, hit)
+    return _sorted(_ranked(record_id, found) for record_id, found in places.items())
 
 
-def _ranked(record_id: str, found: Mapping[Leg, tuple[int, Hit]], constant: int) -> Ranked:
-    by_rank = sorted(found.values(), key=lambda place: place[0])
+def _points(ranking: Sequence[Hit], settings: RetrievalSettings) -> list[float]:
+    if settings.fusion == "rank":
+        return [1 / (settings.rank_constant + rank) for rank in range(1, len(ranking) + 1)]
+    if not ranking:
+        return []
+    best, worst = ranking[0].score, ranking[-1].score
+    return [(hit.score - worst) / (best - worst) if best > worst else 1.0 for hit in ranking]
+
+
+def _ranked(record_id: str, found: Mapping[Leg, _Place]) -> Ranked:
+    by_rank = sorted(found.values(), key=lambda place: place.rank)
     return Ranked(
         record_id,
-        score=fsum(1 / (constant + rank) for rank, _ in found.values()),
-        scores={leg: hit.score for leg, (_, hit) in found.items()},
-        key=next((hit.key for _, hit in by_rank if hit.key is not None), 0),
+        score=fsum(place.points for place in found.values()),
+        scores={leg: place.hit.score for leg, place in found.items()},
+        key=next((place.hit.key for place in by_rank if place.hit.key is not None), 0),
     )
+
+
+def _sorted(records: Iterable[Ranked]) -> tuple[Ranked, ...]:
+    return tuple(sorted(records, key=lambda record: (-record.score, record.record_id)))
+
+
+def united(rankings: Sequence[Sequence[Ranked]], constant: int) -> tuple[Ranked, ...]:
+    """The rankings of several queries as one, by reciprocal rank; one alone stays as it is.
+
+    A record's score of a leg is its best. The order of the rankings does not matter.
+    """
+    if len(rankings) == 1:
+        return tuple(rankings[0])
+    places: dict[str, list[tuple[int, Ranked]]] = {}
+    for ranking in rankings:
+        for rank, record in enumerate(ranking, 1):
+            places.setdefault(record.record_id, []).append((rank, record))
+    return _sorted(_united(record_id, found, constant) for record_id, found in places.items())
+
+
+def _united(record_id: str, found: Sequence[tuple[int, Ranked]], constant: int) -> Ranked:
+    legs = sorted({leg for _, record in found for leg in record.scores})
+    return Ranked(
+        record_id,
+        score=fsum(1 / (constant + rank) for rank, _ in found),
+        scores={leg: _best_score(leg, (record for _, record in found)) for leg in legs},
+        key=min((rank, record.key) for rank, record in found)[1],
+    )
+
+
+def _best_score(leg: Leg, records: Iterable[Ranked]) -> float:
+    return max(record.scores[leg] for record in records if leg in record.scores)
 
 
 class Grouping:
@@ -78,7 +133,5 @@ def _candidate(members: Sequence[tuple[Ranked, Stored]]) -> Candidate:
         records=tuple(member.record for _, member in members),
         key=stored.record.keys[best.key],
         score=best.score,
-        scores={
-            leg: max(ranked.scores[leg] for ranked, _ in members if leg in ranked.scores) for leg in legs
-        },
+        scores={leg: _best_score(leg, (ranked for ranked, _ in members)) for leg in legs},
     )

@@ -14,7 +14,7 @@ from mrag.models.language_model import LanguageModel, Message, Request
 from mrag.models.prompt import one_line, render, room, shortened
 from mrag.models.replies import answer_of
 from mrag.query.about import PART_CHARACTERS
-from mrag.query.assemble import Order, Piece, assemble, raw_units, values
+from mrag.query.assemble import IN_RANK_ORDER, Piece, Rules, assemble, raw_units, values
 from mrag.schema import Candidate, Context, EvidenceRow, EvidenceTable, Pool, Usage
 from mrag.settings import PlainReader
 
@@ -82,10 +82,10 @@ class Generator:
         """From the values under the budget (eq. 13), or from the raw text of the first k candidates."""
         if reader.k is None:
             return await self._read(
-                question, values(pool.candidates), reader.budget_tokens, reader.order, timeout_s
+                question, values(pool.candidates), reader.budget_tokens, Rules.of(reader), timeout_s
             )
         pieces = raw_units(pool.candidates[: reader.k])
-        return await self._read(question, pieces, self._model.window_tokens, reader.order, timeout_s)
+        return await self._read(question, pieces, self._model.window_tokens, Rules(reader.order), timeout_s)
 
     async def answer_units(
         self,
@@ -95,7 +95,7 @@ class Generator:
         timeout_s: float | None = None,
     ) -> Generated:
         """From the source units under the budget, in rank order."""
-        return await self._read(question, raw_units(candidates), budget_tokens, "similarity", timeout_s)
+        return await self._read(question, raw_units(candidates), budget_tokens, IN_RANK_ORDER, timeout_s)
 
     async def answer_table(
         self, question: str, table: EvidenceTable, timeout_s: float | None = None
@@ -117,19 +117,21 @@ class Generator:
         question: str,
         pieces: Iterable[Piece],
         budget_tokens: int,
-        order: Order,
+        rules: Rules,
         timeout_s: float | None,
     ) -> Generated:
         free = room(self._model, _context_prompt(question, ""), REPLY_TOKENS) - MARGIN_TOKENS
         if free <= 0:
             raise InputError("question", "The question is too long for the model's window: shorten it.")
-        context, whole = assemble(pieces, min(budget_tokens, free), self._model.count_tokens, order)
+        context, whole = assemble(pieces, min(budget_tokens, free), self._model.count_tokens, rules)
         text, usage = await self._ask(_context_prompt(question, context.text), timeout_s)
         notes = []
         if not whole and free < budget_tokens:
             notes.append("The model's window took less than the budget.")
         if context.cut:
             notes.append("The first text exceeded the budget and was cut.")
+        elif not whole and not context.text:
+            notes.append("No text fitted the budget: the context is empty.")
         return Generated(text, context, usage, tuple(notes))
 
     async def _ask(self, messages: tuple[Message, ...], timeout_s: float | None) -> tuple[str, Usage]:

@@ -2,38 +2,98 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 from threading import Lock
+from time import monotonic
 
 from mrag.collection.collection import Collection
-from mrag.collection.manifest import read_manifest
+from mrag.collection.manifest import Manifest, read_manifest
+from mrag.errors import CollectionError
 from mrag.settings import DenseSettings
+
+RETRY_S = 10.0
+
+_log = logging.getLogger(__name__)
 
 
 class OpenCollections:
     """Opens the collections below `root` on demand; every call looks whether there is a newer generation.
 
     Vectors of another encoder are refused. A question that is under way keeps the generation it began
-    with: what is replaced here lives as long as someone reads it.
+    with: what is replaced here lives as long as someone reads it. While a newer generation is being opened,
+    and where it can't be, the one before goes on serving; that is logged, and tried again after `retry_s`.
+    No collection waits for another.
     """
 
-    def __init__(self, root: Path, encoder_fingerprint: str, dense: DenseSettings | None = None) -> None:
+    def __init__(
+        self,
+        root: Path,
+        encoder_fingerprint: str,
+        dense: DenseSettings | None = None,
+        retry_s: float = RETRY_S,
+    ) -> None:
         self._root = root
         self._encoder = encoder_fingerprint
         self._dense = dense
+        self._retry_s = retry_s
         self._opened: dict[str, Collection] = {}
-        self._lock = Lock()
+        self._turns: dict[str, Lock] = {}
+        self._failed_at: dict[str, float] = {}
 
     def __call__(self, name: str) -> Collection:
         """The collection. Raises NotFoundError for an unknown one, CollectionError for a damaged one."""
-        with self._lock:
-            opened = self._opened.get(name)
+        opened = self._opened.get(name)
+        try:
             manifest = read_manifest(self._root, name)
-            # Whole manifests: a collection that was indexed anew may have the same generation's number.
-            if opened is None or manifest != opened.manifest:
-                self._opened.pop(name, None)
-                opened = Collection.open(
-                    self._root, name, encoder_fingerprint=self._encoder, dense=self._dense
-                )
-                self._opened[name] = opened
+        except CollectionError as error:
+            return self._instead(name, opened, error)
+        if opened is not None and manifest == opened.manifest:
             return opened
+        older = opened if opened is not None and _follows(manifest, opened.manifest) else None
+        if older is None:
+            self._opened.pop(name, None)
+        elif self._failed_lately(name):
+            return older
+        return self._in_turn(name, older) if manifest is not None else self._open(name)
+
+    def _in_turn(self, name: str, older: Collection | None) -> Collection:
+        """One thread opens; others take the generation before where there is one, else they wait."""
+        turn = self._turns.setdefault(name, Lock())
+        if not turn.acquire(blocking=older is None) and older is not None:
+            return older
+        try:
+            known = self._opened.get(name)
+            if known is None or known.manifest != read_manifest(self._root, name):
+                known = self._opened[name] = self._open(name)
+            return known
+        except (CollectionError, OSError, MemoryError) as error:
+            return self._instead(name, older, error)
+        finally:
+            turn.release()
+
+    def _open(self, name: str) -> Collection:
+        return Collection.open(self._root, name, encoder_fingerprint=self._encoder, dense=self._dense)
+
+    def _instead(self, name: str, older: Collection | None, error: Exception) -> Collection:
+        """The generation before; the error where there is none."""
+        if older is None:
+            raise error
+        if not self._failed_lately(name):
+            self._failed_at[name] = monotonic()
+            number = older.manifest.generation
+            _log.warning(
+                "Collection %s stays at generation %d, the next can't be opened: %s", name, number, error
+            )
+        return older
+
+    def _failed_lately(self, name: str) -> bool:
+        failed_at = self._failed_at.get(name)
+        return failed_at is not None and monotonic() - failed_at < self._retry_s
+
+
+def _follows(manifest: Manifest | None, earlier: Manifest) -> bool:
+    """Whether it is a later generation, and not another collection that took the name."""
+    if manifest is None:
+        return False
+    return manifest.generation > earlier.generation and manifest.stamp == earlier.stamp

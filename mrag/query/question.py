@@ -10,7 +10,9 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
+from mrag.collection.filter_forms import parse_filter
 from mrag.errors import InputError
+from mrag.schema import Filter
 from mrag.settings import PlainReader, ReaderSettings, RetrievalSettings, SaneReader, Settings
 
 _READER: TypeAdapter[PlainReader | SaneReader] = TypeAdapter(ReaderSettings)
@@ -22,13 +24,17 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 @dataclass(frozen=True)
 class Question:
-    """One question to one collection; `timeout_s` is for all of its stages together."""
+    """One question to one collection, or to those of its documents that pass the filter.
+
+    `timeout_s` is for all of its stages together.
+    """
 
     text: str
     collection: str
     retrieval: RetrievalSettings = field(default_factory=RetrievalSettings)
     reader: PlainReader | SaneReader = field(default_factory=SaneReader)
     timeout_s: float | None = None
+    filter: Filter = ()
 
 
 def checked_question(
@@ -37,11 +43,12 @@ def checked_question(
     retrieval: Mapping[str, Any] | RetrievalSettings | None = None,
     reader: Mapping[str, Any] | PlainReader | SaneReader | None = None,
     timeout_s: float | None = None,
+    filter_: Mapping[str, Any] | Filter = (),
 ) -> Question:
     """A question from what a caller sent; mappings are read like the `method` section of the settings.
 
-    Control characters and lone surrogates are taken out of the text. Raises InputError, which names
-    the argument at fault: `question`, `collection`, `timeout_s`, or an option such as `budget_tokens`.
+    Control characters and lone surrogates are taken out of the text. Raises InputError, which names the
+    argument at fault: `question`, `collection`, `timeout_s`, `filter`, or an option such as `budget_tokens`.
     """
     if not collection or _SURROGATE.search(collection):
         raise InputError("collection", "Name the collection that the question is for.")
@@ -53,6 +60,7 @@ def checked_question(
         _options(_RETRIEVAL, retrieval or {}, "retrieval"),
         _options(_READER, reader or {"name": "sane"}, "reader"),
         timeout_s,
+        filter_ if isinstance(filter_, tuple) else parse_filter(filter_),
     )
 
 
@@ -99,18 +107,19 @@ def _option(fault: Mapping[str, Any], message: str, section: str) -> str:
 def question_for(settings: Settings, text: str, **options: Any) -> Question:
     """A question as the settings would ask it, with the options that a caller gave laid over them.
 
-    Options are `collection`, `timeout_s`, the names `retrieval` and `reader`, and any of the reader's own
-    (`budget_tokens`, `w`, `k`); None counts as not given. Raises InputError as `checked_question` does.
+    Options are `collection`, `filter`, `timeout_s`, the names `retrieval` and `reader`, and any of the
+    reader's own (`budget_tokens`, `w`, `k`); None counts as not given. Raises InputError as
+    `checked_question` does.
     """
     given = {name: value for name, value in options.items() if value is not None}
     collection = given.pop("collection", settings.collection.name)
-    timeout_s = given.pop("timeout_s", None)
+    timeout_s, filter_ = given.pop("timeout_s", None), given.pop("filter", ())
     retrieval = {**settings.method.retrieval.model_dump(), **_named(given, "retrieval")}
     configured = settings.method.reader
     reader = {**_named(given, "reader"), **given}
     if reader.get("name", configured.name) == configured.name:
         reader = {**configured.model_dump(), **reader}
-    return checked_question(text, collection, retrieval, reader, timeout_s)
+    return checked_question(text, collection, retrieval, reader, timeout_s, filter_)
 
 
 def _named(given: dict[str, Any], part: str) -> dict[str, Any]:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Protocol
 
 from mrag.collection.manifest import Manifest
 from mrag.models.encoder import Kind
-from mrag.query.fuse import Grouping, Ranked, fuse
+from mrag.query.fuse import Grouping, Ranked, fuse, united
 from mrag.query.question import Question
+from mrag.query.sub_queries import sub_queries
 from mrag.schema import Hit, Leg, Pool, Query, Stored, Vectors
+from mrag.settings import RetrievalSettings
 
 Encode = Callable[[Sequence[str], Kind], Awaitable[Vectors]]
 
@@ -23,7 +26,7 @@ class Searchable(Protocol):
         """What the generation consists of."""
 
     def search(self, query: Query) -> Mapping[Leg, tuple[Hit, ...]]:
-        """At most `query.depth` live records of each leg."""
+        """At most `query.depth` live records of each leg, all of which pass its filter."""
 
     def fetch(self, record_ids: Sequence[str]) -> tuple[Stored, ...]:
         """The records in the order asked."""
@@ -46,33 +49,50 @@ class Retriever:
         units to search, CollectionError for a damaged one, ModelError where the question can't be encoded.
         """
         collection = await asyncio.to_thread(self._open, question.collection)
-        vector = None
+        texts = [question.text]
+        if question.retrieval.sub_queries == "rule":
+            texts += sub_queries(question.text)
+        vectors: Sequence[Vectors | None] = [None] * len(texts)
         if "dense" in question.retrieval.legs:
-            vector = (await self._encode([question.text], "query"))[0]
-        return await asyncio.to_thread(_search, collection, question, vector, w)
+            vectors = list(await self._encode(texts, "query"))
+        queries = [_query(question, *asked) for asked in zip(texts, vectors, strict=True)]
+        return await asyncio.to_thread(_search, collection, question.retrieval, queries, w)
 
 
-def _search(collection: Searchable, question: Question, vector: Vectors | None, w: int) -> Pool:
+def _query(question: Question, text: str, vector: Vectors | None) -> Query:
+    how = question.retrieval
+    return Query(text, how.depth, how.legs, vector, how.name, how.unit_weight, question.filter)
+
+
+def _search(collection: Searchable, how: RetrievalSettings, queries: Sequence[Query], w: int) -> Pool:
     """Asks the legs ever deeper, until w candidates are found or the collection has no more."""
-    retrieval = question.retrieval
-    depth = w * retrieval.depth
+    depth = w * how.depth
     while True:
-        hits = collection.search(
-            Query(question.text, depth, retrieval.legs, vector, retrieval.name, retrieval.unit_weight)
-        )
-        scored = {leg: found for leg, hit in hits.items() if (found := _scored(leg, hit))}
-        grouping = _winners(collection, fuse(scored, retrieval.rank_constant), w)
-        if grouping.full or all(len(found) < depth for found in hits.values()):
+        found = [collection.search(replace(query, depth=depth)) for query in queries]
+        scored = [_scored(hits) for hits in found]
+        grouping = _winners(collection, united([fuse(hits, how) for hits in scored], how.rank_constant), w)
+        if grouping.full or all(len(hits) < depth for legs in found for hits in legs.values()):
             break
         depth *= 2
-    silent = [leg for leg in retrieval.legs if leg not in scored]
-    notes = tuple(f"The {leg} search found nothing and was left out." for leg in silent)
-    return Pool(grouping.candidates(), collection.manifest.generation, notes)
+    return Pool(grouping.candidates(), collection.manifest.generation, tuple(_notes(how, queries, scored)))
 
 
-def _scored(leg: Leg, hits: Sequence[Hit]) -> tuple[Hit, ...]:
-    """A BM25 score of zero says nothing; an inner product may well be negative."""
-    return tuple(hit for hit in hits if leg == "dense" or hit.score > 0)
+def _scored(found: Mapping[Leg, Sequence[Hit]]) -> Mapping[Leg, Sequence[Hit]]:
+    """The legs that say something. A BM25 score of zero says nothing; an inner product may be negative."""
+    scored = {leg: [hit for hit in hits if leg == "dense" or hit.score > 0] for leg, hits in found.items()}
+    return {leg: hits for leg, hits in scored.items() if hits}
+
+
+def _notes(
+    how: RetrievalSettings, queries: Sequence[Query], scored: Sequence[Mapping[Leg, Sequence[Hit]]]
+) -> Iterator[str]:
+    for leg in how.legs:
+        if not any(leg in legs for legs in scored):
+            yield f"The {leg} search found nothing and was left out."
+    if queries[0].filter and not any(scored):
+        yield "No document that passes the filter was found."
+    if parts := [repr(query.text) for query in queries[1:]]:
+        yield f"Searched for its parts too: {', '.join(parts)}."
 
 
 def _winners(collection: Searchable, ranked: Sequence[Ranked], w: int) -> Grouping:

@@ -100,6 +100,25 @@ def test_a_useless_vector_is_refused_with_its_text(
         broken.encode(["a buoy", "the harbour"], "passage")
 
 
+@pytest.mark.parametrize(
+    "fault", [RuntimeError("out of memory"), ValueError(""), IndexError("a\nb"), Exception("tokenizer")]
+)
+def test_whatever_the_model_ends_with_costs_its_texts(
+    folder: Path, fault: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken = encoder(folder)
+    broken.load()
+
+    def failing(texts: list[str], **_: Any) -> None:
+        raise fault
+
+    monkeypatch.setattr(broken._model, "encode", failing)
+    with pytest.raises(ModelError, match=type(fault).__name__) as raised:
+        broken.encode(["a buoy", "the harbour"], "passage")
+    assert "2 texts" in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
 def test_odd_characters_are_encoded(loaded: SentenceEncoder) -> None:
     odd = ["\x00", "lone \ud800 half", "</s><s>", "‮", "\ufeff"]
     assert np.isfinite(loaded.encode(odd, "passage")).all()

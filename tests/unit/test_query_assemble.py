@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mrag.query.assemble import Order, Piece, assemble, merged, raw_units, values
+from mrag.query.assemble import Piece, Rules, assemble, merged, raw_units, values
 from mrag.query.fitting import cut_at_sentence, cut_at_word
 from mrag.schema import Source
+from mrag.settings import PlainReader
 from tests.query_pool import candidate
 
 
@@ -27,6 +31,10 @@ def piece(text: str, document: str = "a", *units: int) -> Piece:
     return Piece(text, Source(document, document.upper(), units or (1,)))
 
 
+POSITION = Rules("position")
+SKIP = Rules(policy="skip")
+STRICT = Rules(overflow="strict")
+ONCE = Rules(deduplicate=True)
 THREE = [piece("one two three.", "a", 3), piece("four five.", "b", 1), piece("six.", "a", 1)]
 
 
@@ -54,13 +62,13 @@ def test_separators_are_counted() -> None:
 
 
 def test_the_order_by_position_is_that_of_the_documents() -> None:
-    by_position, _ = assemble(THREE, 100, words, "position")
+    by_position, _ = assemble(THREE, 100, words, POSITION)
     assert by_position.text == "six.\n\none two three.\n\nfour five."
     assert by_position.sources == (Source("a", "A", (1, 3)), Source("b", "B", (1,)))
 
 
 def test_the_budget_is_spent_by_rank_in_either_order() -> None:
-    assert assemble(THREE, 5, words, "position")[0].text == "one two three.\n\nfour five."
+    assert assemble(THREE, 5, words, POSITION)[0].text == "one two three.\n\nfour five."
 
 
 def test_a_first_value_beyond_the_budget_is_cut_at_a_sentence_and_marked() -> None:
@@ -82,16 +90,91 @@ def test_no_values_make_an_empty_context() -> None:
     assert (context.text, context.tokens, context.sources, whole) == ("", 0, (), True)
 
 
-def test_keys_are_never_in_the_context_and_a_repeated_value_is_there_once() -> None:
-    found = [
-        candidate("unit one", "a", 1, values=("value one", "value two"), key="SECRET KEY"),
-        candidate("unit two", "a", 2, values=("value two", "value three"), key="SECRET KEY"),
-        candidate("unit three", "b", 1, values=("value one",), key="SECRET KEY"),
-    ]
-    context, _ = assemble(values(found), 100, words)
+def test_what_does_not_fit_is_passed_over_where_that_is_the_policy() -> None:
+    context, whole = assemble(THREE, 4, words, SKIP)
+    assert (context.text, context.cut, whole) == ("one two three.\n\nsix.", False, False)
+    assert assemble(THREE, 2, words, SKIP)[0].text == "four five."
+    assert assemble(THREE, 1, words, SKIP)[0].text == "six."
+    assert assemble(THREE, 100, words, SKIP) == assemble(THREE, 100, words)
+
+
+def test_where_nothing_fits_skipping_cuts_the_first() -> None:
+    context, whole = assemble([piece("one, two three."), piece("four five.")], 1, words, SKIP)
+    assert (context.text, context.cut, whole) == ("one", True, False)
+
+
+def test_strictly_a_first_value_beyond_the_budget_leaves_nothing() -> None:
+    for rules in (STRICT, Rules(policy="skip", overflow="strict")):
+        context, whole = assemble([piece("one two three.")], 2, words, rules)
+        assert (context.text, context.tokens, context.sources) == ("", 0, ())
+        assert (context.cut, whole) == (False, False)
+    assert assemble(THREE, 4, words, STRICT) == assemble(THREE, 4, words)
+
+
+FOUND = [
+    candidate("unit one", "a", 1, values=("value one", "value two"), key="SECRET KEY"),
+    candidate("unit two", "a", 2, values=("value two", "value three"), key="SECRET KEY"),
+    candidate("unit three", "b", 1, values=("value one",), key="SECRET KEY"),
+]
+
+
+def test_values_follow_the_ranks_and_keys_are_never_among_them() -> None:
+    context, _ = assemble(values(FOUND), 100, words)
+    assert context.text == "\n\n".join(["value one", *["value two"] * 2, "value three", "value one"])
+    assert [piece.source.units for piece in values(FOUND)] == [(1,), (1,), (2,), (2,), (1,)]
+    assert [piece.text for piece in raw_units(FOUND)] == ["unit one", "unit two", "unit three"]
+
+
+def test_a_repeated_value_of_a_document_is_paid_once() -> None:
+    context, whole = assemble(values(FOUND), 100, words, ONCE)
     assert context.text == "value one\n\nvalue two\n\nvalue three\n\nvalue one"
-    assert [piece.source.units for piece in values(found)] == [(1,), (1,), (2,), (1,)]
-    assert [piece.text for piece in raw_units(found)] == ["unit one", "unit two", "unit three"]
+    assert whole
+    assert assemble(values(FOUND), 8, words, ONCE)[1]  # what is left out does not end the scan
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "kept"),
+    [
+        ("Ada built it in 1962. It sails.", "Ada built it in 1962.", False),
+        ("Ada built\n it in 1962.", "Ada  built it", False),
+        ("Ada built it in 1962.", "Ada built it in 1962. It sails.", True),  # the longer one says more
+        ("Norway is far.", "No", True),  # words, not letters
+        ("Ada built it.", "It was Ada who built it.", True),
+    ],
+)
+def test_a_value_that_stands_in_another_is_left_out(first: str, second: str, kept: bool) -> None:
+    pieces = [piece(first, "a", 1), piece(second, "a", 2)]
+    assert assemble(pieces, 100, words, ONCE)[0].text == (f"{first}\n\n{second}" if kept else first)
+    other = [piece(first, "a", 1), piece(second, "b", 1)]
+    assert assemble(other, 100, words, ONCE)[0].text == f"{first}\n\n{second}"
+
+
+def test_a_value_of_units_that_are_read_in_full_is_left_out() -> None:
+    whole = Piece("Ada built it. It sails.", Source("a", "A", (1, 2)), ("Ada built it.", "It sails."))
+    rewritten = Piece("The builder is Ada.", Source("a", "A", (1,)), ("Ada built it.",))
+    more = Piece("Ada built what sank.", Source("a", "A", (1, 3)), ("Ada built it.", "It sank."))
+    elsewhere = replace(rewritten, source=Source("a", "A", (4,)))
+    assert assemble([whole, rewritten], 100, words, ONCE)[0].text == whole.text
+    assert assemble([rewritten, whole], 100, words, ONCE)[0].text == f"{rewritten.text}\n\n{whole.text}"
+    for kept in (more, elsewhere):
+        assert assemble([whole, kept], 100, words, ONCE)[0].text == f"{whole.text}\n\n{kept.text}"
+
+
+def test_two_facts_of_one_unit_are_both_read() -> None:
+    found = candidate("Ada built it in 1962.", values=("Ada built it.", "It is of 1962."))
+    assert assemble(values([found]), 100, words, ONCE)[0].text == "Ada built it.\n\nIt is of 1962."
+
+
+def test_a_value_that_was_passed_over_says_nothing() -> None:
+    pieces = [piece("one two three four."), piece("three four.")]
+    assert assemble(pieces, 2, words, Rules(policy="skip", deduplicate=True))[0].text == "three four."
+
+
+def test_the_rules_are_the_readers() -> None:
+    reader = PlainReader(order="position", policy="skip", overflow="strict", deduplicate=False)
+    assert Rules.of(reader) == Rules("position", "skip", "strict", False)
+    assert Rules.of(PlainReader()) == ONCE
+    assert Rules() == Rules.of(PlainReader(deduplicate=False))
 
 
 def test_a_unit_of_several_candidates_is_read_once() -> None:
@@ -118,33 +201,59 @@ PIECES = st.lists(
     st.builds(piece, TEXTS, st.sampled_from(["a", "b", "c"]), st.integers(1, 9)),
     max_size=6,
 )
-ORDERS: st.SearchStrategy[Order] = st.sampled_from(["similarity", "position"])
+RULES = st.builds(
+    Rules,
+    st.sampled_from(["similarity", "position"]),
+    st.sampled_from(["stop", "skip"]),
+    st.sampled_from(["cut", "strict"]),
+    st.booleans(),
+)
 
 
-@given(PIECES, st.integers(1, 60), COUNTERS, ORDERS)
+@given(PIECES, st.integers(1, 60), COUNTERS, RULES)
 def test_the_budget_is_never_exceeded(
-    pieces: list[Piece], budget: int, count: Callable[[str], int], order: Order
+    pieces: list[Piece], budget: int, count: Callable[[str], int], rules: Rules
 ) -> None:
-    context, whole = assemble(pieces, budget, count, order)
+    context, whole = assemble(pieces, budget, count, rules)
     assert context.tokens == count(context.text) <= budget
     if whole:
         assert not context.cut
-        assert all(piece.text in context.text for piece in pieces)
+        squeezed = " ".join(context.text.split())
+        assert all(" ".join(piece.text.split()) in squeezed for piece in pieces)
 
 
-@given(PIECES, st.integers(1, 60), st.integers(0, 20), COUNTERS)
-def test_a_larger_budget_never_gives_less(
-    pieces: list[Piece], budget: int, more: int, count: Callable[[str], int]
+@pytest.mark.parametrize("budget", [128 * times for times in range(1, 6)])
+@pytest.mark.parametrize("order", ["similarity", "position"])
+@pytest.mark.parametrize("policy", ["stop", "skip"])
+def test_the_papers_budgets_are_spent_and_kept(budget: int, order: Any, policy: Any) -> None:
+    chance = random.Random(budget)
+    pieces = [
+        piece(
+            f"{' '.join(chance.choices(['pier', 'ferry,', 'of', 'Holm.'], k=chance.randint(30, 70)))}", "a", n
+        )
+        for n in range(1, 40)
+    ]
+    context, whole = assemble(pieces, budget, costly, Rules(order, policy))
+    assert budget - 110 < context.tokens == costly(context.text) <= budget
+    assert not whole
+
+
+@given(PIECES, st.integers(1, 60), st.integers(0, 20), COUNTERS, RULES)
+def test_stopping_a_larger_budget_never_gives_less(
+    pieces: list[Piece], budget: int, more: int, count: Callable[[str], int], rules: Rules
 ) -> None:
-    smaller, larger = assemble(pieces, budget, count)[0], assemble(pieces, budget + more, count)[0]
-    assert larger.text.startswith(smaller.text) or smaller.cut
+    rules = replace(rules, policy="stop")
+    smaller, larger = (assemble(pieces, limit, count, rules)[0] for limit in (budget, budget + more))
     assert len(larger.text) >= len(smaller.text)
+    if rules.order == "similarity" and not smaller.cut:
+        assert larger.text.startswith(smaller.text)
+    assert {source.document_id for source in larger.sources} >= {s.document_id for s in smaller.sources}
 
 
 @given(PIECES, st.integers(1, 60), COUNTERS)
 def test_both_orders_hold_whole_pieces(pieces: list[Piece], budget: int, count: Callable[[str], int]) -> None:
-    for order in ("similarity", "position"):
-        context, _ = assemble(pieces, budget, count, order)
+    for rules in (Rules(), POSITION):
+        context, _ = assemble(pieces, budget, count, rules)
         if context.cut:
             continue
         n = next(n for n in range(len(pieces), -1, -1) if _same_pieces(context.text, pieces[:n]))

@@ -113,6 +113,29 @@ async def test_a_first_value_above_the_budget_is_cut_and_noted() -> None:
     assert generated.notes == ("The first text exceeded the budget and was cut.",)
 
 
+async def test_strictly_such_a_value_leaves_an_empty_context_which_is_noted() -> None:
+    strict = PlainReader(budget_tokens=1, overflow="strict")
+    generated = await Generator(model()).answer_values(QUESTION, FOUND, strict)
+    assert generated.context is not None
+    assert (generated.context.text, generated.context.cut) == ("", False)
+    assert generated.notes == ("No text fitted the budget: the context is empty.",)
+
+
+@pytest.mark.parametrize(
+    ("reader", "context"),
+    [
+        (PlainReader(), "Alma: 1962.\n\nAn old pier.\n\nA long pier."),
+        (PlainReader(deduplicate=False), "Alma: 1962.\n\nAlma: 1962.\n\nAn old pier.\n\nA long pier."),
+        (PlainReader(budget_tokens=4), "Alma: 1962."),
+        (PlainReader(budget_tokens=6, policy="skip", order="position"), "Alma: 1962.\n\nAn old pier."),
+    ],
+)
+async def test_the_reader_says_what_is_read_of_values(reader: PlainReader, context: str) -> None:
+    asked = model()
+    await Generator(asked).answer_values(QUESTION, pool(FERRY, FERRY, PIER), reader)
+    assert shown(asked) == context
+
+
 async def test_an_empty_pool_leaves_an_empty_context() -> None:
     asked = model("unknown")
     generated = await Generator(asked).answer_values(QUESTION, pool(), PlainReader())

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import shutil
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
-from threading import Barrier
+from threading import Barrier, Event
 from typing import Any
 
 import pytest
@@ -26,6 +27,18 @@ def root(tmp_path: Path) -> Path:
 @pytest.fixture
 def opened(root: Path) -> OpenCollections:
     return OpenCollections(root, STAMP.encoder)
+
+
+def counted_openings(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    openings = []
+    true_open = Collection.open
+
+    def counted(*arguments: Any, **options: Any) -> Collection:
+        openings.append(arguments)
+        return true_open(*arguments, **options)
+
+    monkeypatch.setattr(Collection, "open", counted)
+    return openings
 
 
 def found(collection: Any, text: str) -> set[str]:
@@ -87,14 +100,17 @@ def test_vectors_of_another_encoder_are_refused_every_time(root: Path) -> None:
             opened("harbour")
 
 
-def test_a_damaged_generation_is_refused_until_there_is_a_sound_one(
-    root: Path, opened: OpenCollections
-) -> None:
-    opened("harbour")
+def add_barge(root: Path) -> Path:
+    """A second generation of the harbour; its file of records."""
     add(root, "harbour", [make_entry("barge", [["Which barge is new?"]])])
     manifest = read_manifest(root, "harbour")
     assert manifest is not None
     (records,) = (root / "harbour" / "segments" / manifest.segments[-1].id).rglob("records.arrow")
+    return records
+
+
+def test_a_damaged_collection_is_refused_until_it_is_sound(root: Path, opened: OpenCollections) -> None:
+    records = add_barge(root)
     sound = records.read_bytes()
     records.write_bytes(sound[:-1])
     for _ in range(2):
@@ -104,18 +120,82 @@ def test_a_damaged_generation_is_refused_until_there_is_a_sound_one(
     assert opened("harbour").manifest.generation == 2
 
 
+def test_the_generation_before_a_damaged_one_goes_on_serving(
+    root: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    opened = OpenCollections(root, STAMP.encoder, retry_s=0)
+    before = opened("harbour")
+    records = add_barge(root)
+    sound = records.read_bytes()
+    records.write_bytes(sound[:-1])
+    assert opened("harbour") is before
+    assert found(before, "Which barge is new?") == {"ferry#1"}
+    assert "Collection harbour stays at generation 1" in caplog.text
+    assert "records.arrow" in caplog.text
+    records.write_bytes(sound)
+    assert opened("harbour").manifest.generation == 2
+
+
+def test_a_generation_that_failed_is_not_tried_by_every_question(
+    root: Path, opened: OpenCollections, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    before = opened("harbour")
+    add_barge(root).write_bytes(b"")
+    openings = counted_openings(monkeypatch)
+    assert [opened("harbour") for _ in range(3)] == [before] * 3
+    assert (len(openings), len(caplog.records)) == (1, 1)
+
+
+def test_a_pointer_that_can_not_be_read_leaves_the_generation_that_is_open(
+    root: Path, opened: OpenCollections
+) -> None:
+    before = opened("harbour")
+    (root / "harbour" / "CURRENT").write_text("?")
+    assert opened("harbour") is before
+    with pytest.raises(CollectionError, match="CURRENT"):
+        OpenCollections(root, STAMP.encoder)("harbour")
+
+
+def test_another_collection_under_the_name_is_no_later_generation(
+    root: Path, opened: OpenCollections
+) -> None:
+    opened("harbour")
+    shutil.rmtree(root / "harbour")
+    add(root, "harbour", [], stamp=replace(STAMP, encoder="another"))
+    add(root, "harbour", [make_entry("x", [["x"]])], stamp=replace(STAMP, encoder="another"))
+    for _ in range(2):
+        with pytest.raises(CollectionError, match="another"):
+            opened("harbour")
+
+
+def test_nobody_waits_for_a_generation_that_is_being_opened(
+    root: Path, opened: OpenCollections, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = opened("harbour")
+    add_barge(root)
+    true_open, begun, go_on = Collection.open, Event(), Event()
+
+    def slow(*arguments: Any, **options: Any) -> Collection:
+        if "harbour" in arguments:
+            begun.set()
+            assert go_on.wait(60)
+        return true_open(*arguments, **options)
+
+    monkeypatch.setattr(Collection, "open", slow)
+    with ThreadPoolExecutor(1) as pool:
+        opening = pool.submit(opened, "harbour")
+        assert begun.wait(60)
+        assert opened("city").manifest.name == "city"
+        assert opened("harbour") is before
+        go_on.set()
+        assert opening.result(60).manifest.generation == 2
+    assert opened("harbour") is opening.result()
+
+
 def test_threads_that_ask_at_once_share_one_opening(
     root: Path, opened: OpenCollections, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    openings = []
-    true_open = Collection.open
-
-    def counted(*arguments: Any, **options: Any) -> Collection:
-        openings.append(arguments)
-        return true_open(*arguments, **options)
-
-    monkeypatch.setattr(Collection, "open", counted)
-    start = Barrier(6)
+    openings, start = counted_openings(monkeypatch), Barrier(6)
 
     def asking(_: int) -> Collection:
         start.wait()

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from mrag.errors import InputError
 from mrag.query.question import Question, checked_question, clean, question_for
+from mrag.schema import Condition
 from mrag.settings import PlainReader, RetrievalSettings, SaneReader, Settings, parse_settings
 
 SETTINGS = parse_settings(
@@ -130,11 +131,27 @@ def test_options_are_read_like_the_settings() -> None:
         ({"retrieval": {"legs": []}}, "legs"),
         ({"retrieval": {"legs": ["sideways"]}}, "legs"),
         ({"retrieval": {"depth": 0}}, "depth"),
+        ({"retrieval": {"fusion": "sum"}}, "fusion"),
+        ({"retrieval": {"leg_weights": {"dense": 0}}}, "leg_weights"),
+        ({"retrieval": {"sub_queries": "model"}}, "sub_queries"),
+        ({"reader": {"name": "plain", "policy": "go"}}, "policy"),
+        ({"reader": {"name": "plain", "overflow": "more"}}, "overflow"),
+        ({"reader": {"name": "plain", "deduplicate": "perhaps"}}, "deduplicate"),
+        ({"filter_": {"year": {"near": 1962}}}, "filter"),
+        ({"filter_": ["year=1962"]}, "filter"),
         ({"retrieval": {"surprise": 1}}, "surprise"),
     ],
 )
 def test_a_bad_option_is_named(options: dict[str, Any], field: str) -> None:
     assert refused(**options).field == field
+
+
+def test_a_filter_is_read_as_json_or_taken_as_it_is() -> None:
+    question = checked_question("Which ferry?", "harbour", filter_={"year": {"gte": 1962}})
+    assert question.filter == (Condition("year", (("gte", (1962,)),)),)
+    assert checked_question("Which ferry?", "harbour", filter_=question.filter) == question
+    assert question_for(SETTINGS, "Which?", filter={"year": {"gte": 1962}}).filter == question.filter
+    assert question_for(SETTINGS, "Which?", filter=None).filter == ()
 
 
 def test_as_many_as_the_pool_may_be_selected() -> None:

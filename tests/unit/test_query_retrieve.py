@@ -9,12 +9,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
+from mrag.collection.filter_forms import parse_filter
 from mrag.errors import ModelError, NotFoundError
 from mrag.models.encoder import Kind
-from mrag.query.fuse import Grouping, Ranked, fuse
+from mrag.query.fuse import Grouping, Ranked
 from mrag.query.question import Question
 from mrag.query.retrieve import Retriever
 from mrag.schema import Hit, Leg, Pool, Query, Record, Stored, Vectors
@@ -66,43 +65,6 @@ def ids(pool: Pool) -> list[list[str]]:
     return [[record.id for record in candidate.records] for candidate in pool.candidates]
 
 
-def test_reciprocal_ranks_are_summed() -> None:
-    fused = fuse({"dense": [Hit("x", 0.9, 1), Hit("y", 0.5)], "sparse": [Hit("y", 7.0, 1)]}, 60)
-    assert [record.record_id for record in fused] == ["y", "x"]
-    assert fused[0].score == pytest.approx(1 / 62 + 1 / 61)
-    assert fused[0].scores == {"dense": 0.5, "sparse": 7.0}
-    assert fused[0].key == 1  # of the leg that ranks it best
-    assert fused[1] == Ranked("x", 1 / 61, {"dense": 0.9}, 1)
-
-
-def test_the_best_key_is_that_of_a_leg_that_knows_it() -> None:
-    fused = fuse({"dense": [Hit("x", 0.9), Hit("y", 0.5, 1)], "sparse": [Hit("y", 7.0, None)]}, 60)
-    assert [(record.record_id, record.key) for record in fused] == [("y", 1), ("x", 0)]
-    assert fuse({"sparse": [Hit("x", 7.0, None)]}, 60)[0].key == 0
-
-
-def test_ties_go_by_record_id() -> None:
-    fused = fuse({"dense": [Hit("b", 1.0), Hit("a", 1.0)], "sparse": []}, 60)
-    assert [record.record_id for record in fused] == ["a", "b"]
-
-
-HITS = st.lists(
-    st.builds(Hit, st.sampled_from("abcdef"), st.floats(-9, 9), st.none() | st.integers(0, 1)),
-    unique_by=lambda hit: hit.record_id,
-)
-
-
-@given(HITS, HITS, st.integers(1, 100), st.randoms())
-def test_fusion_does_not_know_the_order_of_legs_or_hits(
-    dense: list[Hit], sparse: list[Hit], constant: int, random: Any
-) -> None:
-    fused = fuse({"dense": dense, "sparse": sparse}, constant)
-    random.shuffle(dense)
-    assert fuse({"sparse": sparse, "dense": dense}, constant) == fused
-    assert {record.record_id for record in fused} == {hit.record_id for hit in [*dense, *sparse]}
-    assert list(fused) == sorted(fused, key=lambda record: (-record.score, record.record_id))
-
-
 def test_records_of_the_same_units_are_one_candidate() -> None:
     grouping = Grouping(2)
     records = [stored("r1", "a", 1), stored("r2", "a", 2), stored("r3", "b", 1), stored("r4", "a", 1)]
@@ -133,6 +95,48 @@ async def test_a_pool_has_w_candidates_of_one_generation() -> None:
     assert query.vector.tolist() == [0.5, 0.5]
 
 
+async def test_the_fusion_is_the_settings() -> None:
+    collection = FakeCollection(
+        [stored("r1", "a"), stored("r2", "b"), stored("r3", "c")],
+        dense=[Hit("r1", 0.9), Hit("r2", 0.8), Hit("r3", 0.1)],
+        sparse=[Hit("r3", 9.0), Hit("r2", 8.0), Hit("r1", 1.0)],
+    )
+    assert ids(await found(collection, w=3)) == [["r1"], ["r3"], ["r2"]]
+    assert ids(await found(collection, w=3, fusion="scores")) == [["r2"], ["r1"], ["r3"]]
+    weighted = await found(collection, w=3, fusion="scores", leg_weights={"sparse": 9.0})
+    assert ids(weighted) == [["r3"], ["r2"], ["r1"]]
+    assert weighted.candidates[0].scores == {"dense": 0.1, "sparse": 9.0}
+
+
+async def test_the_filter_goes_to_the_search_and_what_it_leaves_is_said() -> None:
+    filter_ = parse_filter({"year": 1962})
+    collection = FakeCollection([])
+    question = replace(QUESTION, filter=filter_)
+    pool = await Retriever(lambda _: collection, encode).retrieve(question, 2)
+    assert collection.asked[0].filter == filter_
+    assert "No document that passes the filter was found." in pool.notes
+
+
+async def test_parts_of_a_question_are_searched_beside_it_where_that_is_set() -> None:
+    class ByText(FakeCollection):
+        def search(self, query: Query) -> Mapping[Leg, tuple[Hit, ...]]:
+            self.asked.append(query)
+            best = {"Rurik Tamsin older": "tamsin", "Ada Holm older": "holm"}.get(query.text, "both")
+            return {leg: tuple(ranking(best, "other")) for leg in query.legs}
+
+    records = [stored(name, name) for name in ("both", "tamsin", "holm", "other")]
+    question = replace(QUESTION, text="Who is older, Rurik Tamsin or Ada Holm?")
+    off, on = ByText(records), ByText(records)
+    await Retriever(lambda _: off, encode).retrieve(question, 3)
+    how = RetrievalSettings(sub_queries="rule")
+    pool = await Retriever(lambda _: on, encode).retrieve(replace(question, retrieval=how), 4)
+    assert [query.text for query in off.asked] == [question.text]
+    assert [query.text for query in on.asked] == [question.text, "Rurik Tamsin older", "Ada Holm older"]
+    assert all(query.vector is not None for query in on.asked)
+    assert ids(pool) == [["other"], ["both"], ["holm"], ["tamsin"]]
+    assert pool.notes == ("Searched for its parts too: 'Rurik Tamsin older', 'Ada Holm older'.",)
+
+
 async def test_a_question_says_what_is_searched() -> None:
     collection = FakeCollection([stored("r1")], dense=ranking("r1"), sparse=[Hit("r1", 2.0, None)])
     pool = await found(collection, name="keys+units", unit_weight=0.5)
@@ -159,11 +163,12 @@ async def test_the_search_ends_where_the_collection_does() -> None:
     assert ids(pool) == [["r1", "r2"]]
 
 
-async def test_a_silent_leg_is_noted_and_left_out() -> None:
+@pytest.mark.parametrize("fusion", ["rank", "scores"])
+async def test_a_silent_leg_is_noted_and_left_out(fusion: str) -> None:
     collection = FakeCollection(
         [stored("r1"), stored("r2", "b")], dense=ranking("r1"), sparse=[Hit("r2", 0.0)]
     )
-    pool = await found(collection)
+    pool = await found(collection, fusion=fusion)
     assert ids(pool) == [["r1"]]
     assert pool.notes == ("The sparse search found nothing and was left out.",)
 

@@ -9,6 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
+from mrag.collection.filter_forms import parse_filter
 from mrag.errors import (
     CollectionError,
     InputError,
@@ -42,7 +43,8 @@ from serve.routes import create_api
 
 UNIT = SourceUnit("a.md", 1, 0, 14, "Ada built it.", ("Makers",))
 RECORD = Record("r1", "a.md", ("Who built it?",), "Ada built it.", (1,))
-CANDIDATE = Candidate(DocumentInfo("a.md", "A"), (UNIT,), (RECORD,), "Who built it?", 0.5, {"dense": 0.5})
+DOCUMENT = DocumentInfo("a.md", "A", {"date": "2024-03-01", "tags": ["boat"]})
+CANDIDATE = Candidate(DOCUMENT, (UNIT,), (RECORD,), "Who built it?", 0.5, {"dense": 0.5})
 SOURCE = Source("a.md", "A", (1,))
 ROW = EvidenceRow({"fact": "Ada built it"}, "Ada built it.", Verdict.VERIFIED, SOURCE)
 
@@ -112,10 +114,40 @@ async def test_an_answer_carries_text_evidence_sources_and_trace() -> None:
 
 async def test_a_pool_shows_key_scores_records_and_unit_offsets() -> None:
     pool = (await post("/v1/retrieve", {"question": "Who?", "w": 3})).json()
-    assert pool["candidates"][0]["key"] == "Who built it?"
-    assert pool["candidates"][0]["scores"] == {"dense": 0.5}
-    assert pool["candidates"][0]["units"][0]["start"] == 0
-    assert pool["candidates"][0]["records"][0]["value"] == "Ada built it."
+    assert (pool["generation"], pool["notes"]) == (7, [])
+    assert pool["candidates"] == [
+        {
+            "document": {
+                "id": "a.md",
+                "title": "A",
+                "metadata": {"date": "2024-03-01", "tags": ["boat"]},
+            },
+            "units": [
+                {
+                    "document_id": "a.md",
+                    "number": 1,
+                    "start": 0,
+                    "end": 14,
+                    "text": "Ada built it.",
+                    "section": ["Makers"],
+                    "page": None,
+                }
+            ],
+            "records": [
+                {
+                    "id": "r1",
+                    "document_id": "a.md",
+                    "keys": ["Who built it?"],
+                    "value": "Ada built it.",
+                    "pointers": [1],
+                    "kind": "marker",
+                }
+            ],
+            "key": "Who built it?",
+            "score": 0.5,
+            "scores": {"dense": 0.5},
+        }
+    ]
 
 
 async def test_options_of_the_request_win_over_the_settings() -> None:
@@ -145,9 +177,22 @@ async def test_a_request_for_keys_alone_wins_over_units_in_the_settings() -> Non
     assert [question.retrieval.name for question in stages.asked] == ["keys", "keys+units"]
 
 
+@pytest.mark.parametrize("path", ["/v1/query", "/v1/retrieve"])
+async def test_a_filter_reaches_the_search(path: str) -> None:
+    stages = Stages()
+    body = {"question": "Who?", "filter": {"tags": "boat", "date": {"gte": "2024-01-01"}}}
+    assert (await post(path, body, stages=stages)).status_code == 200
+    assert stages.asked[0].filter == parse_filter(body["filter"])
+
+
 @pytest.mark.parametrize(
     ("body", "status", "field"),
     [
+        ({"question": "Who?", "filter": {"date": {"after": "2024"}}}, 400, "filter"),
+        ({"question": "Who?", "filter": {"date": {"gte": "soon"}}}, 400, "filter"),
+        ({"question": "Who?", "filter": {"date": None}}, 400, "filter"),
+        ({"question": "Who?", "filter": {str(n): n for n in range(17)}}, 400, "filter"),
+        ({"question": "Who?", "filter": "date>2024"}, 422, "filter"),
         ({"question": "  "}, 400, "question"),
         ({"question": "Who?", "reader": "sane", "k": 9, "w": 4}, 400, "k"),
         ({"question": "Who?", "budget_tokens": 0}, 400, "budget_tokens"),

@@ -52,10 +52,12 @@ def test_shipped_methods_are_the_papers_triples() -> None:
         for method in [parse_settings({"method": name}).method]
     }
     assert triples["m-rag"] == ("markers", "keys", "plain")
+    reader = parse_settings({"method": "m-rag"}).method.reader
+    assert reader == PlainReader(policy="stop", overflow="strict", deduplicate=False)
     assert triples["sane"] == ("units", "keys", "sane")
     assert triples["ours"] == ("markers", "keys", "sane")
     dos = parse_settings({"method": "dos"}).method
-    assert (dos.builder.name, dos.reader) == ("fixed", PlainReader(order="position"))
+    assert (dos.builder.name, dos.reader) == ("fixed", PlainReader(order="position", deduplicate=False))
 
 
 @pytest.mark.parametrize(
