@@ -116,18 +116,37 @@ class PlainReader(Strict):
 class SaneReader(Strict):
     """SANE: w candidates, k of them selected, their evidence extracted, an answer from the table.
 
-    `budget_tokens` bounds the raw units that are read when no row is verified.
+    `quoting` says how a row gives its quote: `pointed` names a sentence, `copied` (the paper) writes it out.
+    `read` is what the extractor is shown, `neighbours` how many units before and after each selected one.
+    `derive` lets a table of figures end with rows computed from it. `extract` and `blueprints` switched off
+    are the ablations of SANE Table 6. With `citations: model` the generator is asked to cite rows, else a
+    rule finds those that an answer rests on. `budget_tokens` bounds the raw units that are read where there
+    is no verified row, unless `no_evidence` says to abstain.
     """
 
     name: Literal["sane"] = "sane"
     w: int = Field(20, ge=1)
     k: int = Field(5, ge=1)
     budget_tokens: int = Field(640, ge=1)
+    quoting: Literal["pointed", "copied"] = "pointed"
+    read: Literal["units", "values"] = "units"
+    neighbours: int = Field(0, ge=0, le=10)
+    extract: bool = True
+    blueprints: bool = True
+    derive: bool = True
+    citations: Literal["rule", "model"] = "rule"
+    no_evidence: Literal["units", "abstain"] = "units"
 
     @model_validator(mode="after")
     def _k_fits_w(self) -> SaneReader:
         if self.k > self.w:
             raise ValueError("k must not exceed w")
+        return self
+
+    @model_validator(mode="after")
+    def _abstains_for_want_of_evidence(self) -> SaneReader:
+        if self.no_evidence == "abstain" and not self.extract:
+            raise ValueError("no_evidence abstain needs extract: without a table no row is ever verified")
         return self
 
 
@@ -377,10 +396,12 @@ class ServeSettings(Strict):
 class Settings(Strict):
     """The whole tree. `method` may be written as the name of a shipped method.
 
-    `extractor` is the language model of indexing; without it, `language_model` does both.
+    `extractor` is the language model of indexing; without it, `language_model` does both. The YAML files
+    of `blueprints_folder` are blueprints beside the shipped ones.
     """
 
     method: Method = Method()
+    blueprints_folder: Path | None = None
     documents: DocumentSettings = DocumentSettings()
     extraction: ExtractionSettings = ExtractionSettings()
     language_model: LanguageModelSettings = VllmSettings()

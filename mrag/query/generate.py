@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
+from typing import Literal
 
 from mrag.documents.decoding import clean
 from mrag.documents.facts import Facts, facts
@@ -15,23 +16,31 @@ from mrag.models.prompt import one_line, render, room, shortened
 from mrag.models.replies import answer_of
 from mrag.query.about import PART_CHARACTERS
 from mrag.query.assemble import Order, Piece, assemble, raw_units, values
-from mrag.schema import Candidate, Context, EvidenceRow, EvidenceTable, Pool, Usage
+from mrag.query.citing import attributed, said, without_marks
+from mrag.schema import Candidate, Context, EvidenceRow, EvidenceTable, Pool, Usage, Verdict
 from mrag.settings import PlainReader
 
 REPLY_TOKENS = 256
+UNKNOWN = "unknown"  # what the prompts have a model reply where it is not told the answer
 MARGIN_TOKENS = 8  # text counted alone and text counted inside a chat differ by a token or two
+
+Citing = Literal["rule", "model"]
 
 _PREFIX = re.compile(r"^(?:the )?(?:final )?answer(?: is)?:\s*(?=\S)", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
 class Generated:
-    """The answer, the context it was read from (None for a table), and what was noticed."""
+    """The answer, the context it was read from (None for a table), and what was noticed.
+
+    `citations` are the numbers of the table's rows that it rests on.
+    """
 
     text: str
     context: Context | None = None
     usage: Usage = field(default_factory=Usage)
     notes: tuple[str, ...] = ()
+    citations: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -44,9 +53,10 @@ class FromValues:
 
 @dataclass(frozen=True)
 class FromTable:
-    """To be read: the rows of a table that are facts."""
+    """To be read: the rows of a table that are facts; the model is asked to cite them, or a rule does."""
 
     table: EvidenceTable
+    citations: Citing = "rule"
 
 
 @dataclass(frozen=True)
@@ -71,8 +81,8 @@ class Generator:
         match reading:
             case FromValues(pool, reader):
                 return await self.answer_values(question, pool, reader, timeout_s)
-            case FromTable(table):
-                return await self.answer_table(question, table, timeout_s)
+            case FromTable(table, citations):
+                return await self.answer_table(question, table, citations, timeout_s)
             case FromUnits(candidates, budget_tokens):
                 return await self.answer_units(question, candidates, budget_tokens, timeout_s)
 
@@ -98,19 +108,24 @@ class Generator:
         return await self._read(question, raw_units(candidates), budget_tokens, "similarity", timeout_s)
 
     async def answer_table(
-        self, question: str, table: EvidenceTable, timeout_s: float | None = None
+        self, question: str, table: EvidenceTable, citations: Citing = "rule", timeout_s: float | None = None
     ) -> Generated:
-        """From the facts of the table and nothing else; numbers that no row states are noted."""
-        rows = list(table.facts)
-        while room(self._model, messages := _table_prompt(question, rows), REPLY_TOKENS) < 0:
+        """From the facts of the table and nothing else; numbers that no row states are noted.
+
+        Marks such as `[2]` are taken out of the answer, whoever asked for them: its citations are a value.
+        """
+        rows = dict(table.numbered_facts)
+        while room(self._model, messages := _table_prompt(question, rows, citations), REPLY_TOKENS) < 0:
             if not rows:
                 raise InputError("question", "The question is too long for the model's window: shorten it.")
-            rows.pop()
-        text, usage = await self._ask(messages, timeout_s)
-        notes = _unfounded(text, question, rows)
+            rows.popitem()
+        reply, usage = await self._ask(messages, timeout_s)
+        text, marked = without_marks(reply)
+        notes = _unfounded(text, question, rows.values()) + _uncited(marked, rows)
         if len(rows) < len(table.facts):
             notes += (f"{len(table.facts) - len(rows)} evidence rows did not fit the model's window.",)
-        return Generated(text, None, usage, notes)
+        cited = tuple(n for n in marked if n in rows) or attributed(text, rows)
+        return Generated(text, None, usage, notes, cited)
 
     async def _read(
         self,
@@ -142,12 +157,15 @@ def _context_prompt(question: str, context: str) -> tuple[Message, ...]:
     return render("answer", context=context, question=one_line(question))
 
 
-def _table_prompt(question: str, rows: Iterable[EvidenceRow]) -> tuple[Message, ...]:
-    evidence = "\n".join(f"{n}. {_line(row)}" for n, row in enumerate(rows, 1))
-    return render("answer-table", evidence=evidence, question=one_line(question))
+def _table_prompt(question: str, rows: Mapping[int, EvidenceRow], citations: Citing) -> tuple[Message, ...]:
+    evidence = "\n".join(f"{n}. {_line(row)}" for n, row in rows.items())
+    name = "answer-cited" if citations == "model" else "answer-table"
+    return render(name, evidence=evidence, question=one_line(question))
 
 
 def _line(row: EvidenceRow) -> str:
+    if row.verdict is Verdict.DERIVED:
+        return one_line("; ".join(row.cells.values()))
     cells = "; ".join(f"{column}: {cell}" for column, cell in row.cells.items())
     line = one_line(f'{cells}; quote: "{row.quote}"')
     if row.source is None:
@@ -155,11 +173,15 @@ def _line(row: EvidenceRow) -> str:
     return f"{line} ({shortened(row.source.title or row.source.document_id, PART_CHARACTERS)})"
 
 
+def _uncited(marked: Iterable[int], rows: Mapping[int, EvidenceRow]) -> tuple[str, ...]:
+    """A note on the rows that an answer cites and that it was not shown."""
+    missing = ", ".join(str(n) for n in marked if n not in rows)
+    return (f"The answer cites row {missing}, which is no row that it was given.",) if missing else ()
+
+
 def _unfounded(text: str, question: str, rows: Iterable[EvidenceRow]) -> tuple[str, ...]:
     """A note on the numbers of an answer that stand neither in a row nor in the question."""
-    given = facts(
-        " . ".join([question, *(f"{' . '.join(row.cells.values())} . {row.quote}" for row in rows)])
-    )
+    given = facts(" . ".join([question, *map(said, rows)]))
     missing = sorted(filter(Decimal.is_finite, _stated(facts(text)) - _stated(given)))
     listed = ", ".join(f"{number:f}" for number in missing)
     return (f"The answer states {listed}, which stands in no evidence row.",) if missing else ()

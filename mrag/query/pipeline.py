@@ -10,7 +10,8 @@ from typing import TypeVar
 from mrag.errors import ModelError, ModelTimeoutError
 from mrag.query.assemble import merged
 from mrag.query.evidence import Extraction
-from mrag.query.generate import FromTable, FromUnits, FromValues, Generated, Reading
+from mrag.query.generate import UNKNOWN, FromTable, FromUnits, FromValues, Generated, Reading
+from mrag.query.neighbours import Around
 from mrag.query.question import Question
 from mrag.query.select import Selection
 from mrag.schema import (
@@ -31,10 +32,14 @@ TOKENS_PER_VALUE = 8  # fewer than a value has, so that a pool outlasts its budg
 # last argument of all but the first is what is left of the question's time, in seconds.
 Retrieve = Callable[[Question, int], Awaitable[Pool]]
 Select = Callable[[str, Pool, int, float | None], Awaitable[Selection]]
-Extract = Callable[[str, Sequence[Candidate], float | None], Awaitable[Extraction]]
+Extract = Callable[
+    [str, Sequence[Candidate], SaneReader, Sequence[Candidate], float | None], Awaitable[Extraction]
+]
 Generate = Callable[[str, Reading, float | None], Awaitable[Generated]]
+# The method `around` of `Neighbours`: part of the extraction stage, which shows what it finds.
+Beside = Callable[[Question, Sequence[Candidate], int, int], Awaitable[Around]]
 
-T = TypeVar("T", Pool, Selection, Extraction, Generated)
+T = TypeVar("T", Pool, Selection, Around, Extraction, Generated)
 _Work = Callable[[float | None], Awaitable[T]]
 
 
@@ -43,16 +48,23 @@ class Pipeline:
 
     A stage says that it is down by raising ModelError; one that is None is missing. Without selection the
     retrieval order holds, without extraction the source units are read, without generation the answer has
-    no text but its evidence; each is noted. Without retrieval there is no answer.
+    no text but its evidence; each is noted. Without retrieval there is no answer. `beside` fetches the units
+    around the selected ones, for readers that want them.
     """
 
     def __init__(
-        self, retrieve: Retrieve, select: Select | None, extract: Extract | None, generate: Generate | None
+        self,
+        retrieve: Retrieve,
+        select: Select | None,
+        extract: Extract | None,
+        generate: Generate | None,
+        beside: Beside | None = None,
     ) -> None:
         self._retrieve = retrieve
         self._select = select
         self._extract = extract
         self._generate = generate
+        self._beside = beside
 
     async def retrieve(self, question: Question, w: int) -> Pool:
         """The pool alone, under the question's deadline."""
@@ -74,8 +86,9 @@ class Pipeline:
             generated = await self._written(run, FromValues(pool, question.reader))
         else:
             selection = await self._selected(run, pool, question.reader)
-            table = await self._extracted(run, selection)
-            generated = await self._written(run, _reading(run, table, selection, question.reader))
+            if question.reader.extract:
+                table = await self._extracted(run, pool, selection, question.reader)
+            generated = await self._concluded(run, table, selection, question.reader)
         return run.end(pool, table, generated)
 
     async def _selected(self, run: _Run, pool: Pool, reader: SaneReader) -> Selection:
@@ -85,12 +98,41 @@ class Pipeline:
         selection = await run.attempt("select", work, "the retrieval order is kept")
         return selection or Selection(pool.candidates[: reader.k])
 
-    async def _extracted(self, run: _Run, selection: Selection) -> EvidenceTable | None:
+    async def _extracted(
+        self, run: _Run, pool: Pool, selection: Selection, reader: SaneReader
+    ) -> EvidenceTable | None:
+        chosen = selection.candidates
+        around = await self._around(run, chosen, pool.generation, reader.neighbours)
         work: _Work[Extraction] | None = None
         if extract := self._extract:
-            work = partial(extract, run.question.text, selection.candidates)
+            work = partial(extract, run.question.text, chosen, reader, around)
         extraction = await run.attempt("extract", work, "there is no evidence table")
         return extraction.table if extraction else None
+
+    async def _around(
+        self, run: _Run, chosen: Sequence[Candidate], generation: int, n: int
+    ) -> tuple[Candidate, ...]:
+        if not n:
+            return ()
+        work: _Work[Around] | None = None
+        if beside := self._beside:
+            fetch = partial(beside, run.question, chosen, generation, n)
+            work = lambda _: fetch()  # noqa: E731 (the only stage that asks no model, and needs no time)
+        around = await run.attempt("neighbours", work, "no neighbours are shown")
+        return around.candidates if around else ()
+
+    async def _concluded(
+        self, run: _Run, table: EvidenceTable | None, selection: Selection, reader: SaneReader
+    ) -> Generated:
+        """The answer from the facts of the table, or what the reader wants where there are none."""
+        if table and table.facts:
+            return await self._written(run, FromTable(table, reader.citations))
+        missing = "No evidence row is verified" if reader.extract else "Evidence is not extracted"
+        if reader.no_evidence == "abstain":
+            run.note(f"{missing}: {'the documents do not answer' if table else 'nothing is answered'}.")
+            return Generated(UNKNOWN if table else "")
+        run.note(f"{missing}; the answer reads the source units.")
+        return await self._written(run, FromUnits(selection.candidates, reader.budget_tokens))
 
     async def _written(self, run: _Run, reading: Reading) -> Generated:
         work: _Work[Generated] | None = None
@@ -104,13 +146,6 @@ def pool_size(reader: PlainReader | SaneReader) -> int:
     if isinstance(reader, SaneReader):
         return reader.w
     return reader.k or max(MIN_POOL, reader.budget_tokens // TOKENS_PER_VALUE)
-
-
-def _reading(run: _Run, table: EvidenceTable | None, selection: Selection, reader: SaneReader) -> Reading:
-    if table and table.facts:
-        return FromTable(table)
-    run.note("No evidence row is verified; the answer reads the source units.")
-    return FromUnits(selection.candidates, reader.budget_tokens)
 
 
 class _Run:
@@ -175,6 +210,7 @@ class _Run:
             pool.generation,
             tuple(self._trace),
             tuple(dict.fromkeys(self._notes)),
+            generated.citations,
         )
 
     def _record(self, name: str, started: float, usage: Usage, notes: tuple[str, ...]) -> None:

