@@ -1,7 +1,7 @@
 """What a claim turns round of a quote, where a rule can tell: a negation, and who did it to whom.
 
-Both are read clause by clause, a clause of the claim against those of the quote that share most of its words, and
-only from words that both have: what is said in other words is not judged. The rules are for English.
+Both are read clause by clause, a clause of the claim against those of the quote that share most of its
+words, and only from words that both have: what is said in other words is not judged. English only.
 """
 
 from __future__ import annotations

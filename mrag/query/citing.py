@@ -14,8 +14,11 @@ _MARK = re.compile(r"\s*\[\s*(?:rows? )?(\d{1,3}(?:\s*[,;]\s*\d{1,3})*)\s*\]", r
 
 def without_marks(text: str) -> tuple[str, tuple[int, ...]]:
     """The text without marks such as `[2]` or `[1, 3]`, and their numbers in order, each once."""
-    numbers = [int(number) for mark in _MARK.finditer(text) for number in re.findall(r"\d+", mark[1])]
-    return _MARK.sub("", text).strip(), tuple(dict.fromkeys(numbers))
+    numbers: list[int] = []
+    while marks := list(_MARK.finditer(text)):  # what was around one may be one
+        numbers += [int(number) for mark in marks for number in re.findall(r"\d+", mark[1])]
+        text = _MARK.sub("", text)
+    return text.strip(), tuple(dict.fromkeys(numbers))
 
 
 def attributed(text: str, rows: Mapping[int, EvidenceRow]) -> tuple[int, ...]:

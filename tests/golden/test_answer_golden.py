@@ -127,6 +127,7 @@ EXPECTED = Answer(
         "1 of 3 evidence rows could not be verified.",
         "The answer states 50, which stands in no evidence row.",
     ),
+    citations=(1, 2),
 )
 
 
