@@ -32,7 +32,7 @@ _FILLERS = frozenset(("longer", "one"))  # of `no longer` and `no one`: what is 
 # Words that deny by what they mean: beside them the same may be said without a negation.
 _DENYING = re.compile(
     r"lack|fail|exclu|except|exempt|miss|omit|omis|skip|refus|reject|declin|den[yi]|prohibit|forb|bann|prevent|"
-    r"avoid|absent|absence|abandon|cancel|stop|ceas|unless|instead|rather|free|few|rare|seldom|only|zero|0$|"
+    r"avoid|absent|absence|abandon|cancel|stop|ceas|unless|instead|rather|free$|few$|rare|seldom|only|zero|0$|"
     r"un(?!der|i|til)|im(?:poss|prob)|in(?:valid|complete|correct|adequ|suffic|activ|eligib|access|capab)|"
     r"ir(?:reg|rev)|illegal|dis(?:allow|agree|approv|continu|satisf|qualif|abl|regard|appear|claim)|non-"
 )
