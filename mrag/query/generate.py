@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Literal
@@ -17,6 +17,7 @@ from mrag.models.replies import answer_of
 from mrag.query.about import PART_CHARACTERS
 from mrag.query.assemble import Order, Piece, assemble, raw_units, values
 from mrag.query.citing import attributed, said, without_marks
+from mrag.query.streaming import Tell, streamed
 from mrag.schema import Candidate, Context, EvidenceRow, EvidenceTable, Pool, Usage, Verdict
 from mrag.settings import PlainReader
 
@@ -76,26 +77,33 @@ class Generator:
     def __init__(self, model: LanguageModel) -> None:
         self._model = model
 
-    async def generate(self, question: str, reading: Reading, timeout_s: float | None = None) -> Generated:
-        """The answer from whatever there is to read."""
+    async def generate(
+        self, question: str, reading: Reading, timeout_s: float | None = None, tell: Tell | None = None
+    ) -> Generated:
+        """The answer from whatever there is to read; `tell` is given its text in pieces while it comes."""
         match reading:
             case FromValues(pool, reader):
-                return await self.answer_values(question, pool, reader, timeout_s)
+                return await self.answer_values(question, pool, reader, timeout_s, tell)
             case FromTable(table, citations):
-                return await self.answer_table(question, table, citations, timeout_s)
+                return await self.answer_table(question, table, citations, timeout_s, tell)
             case FromUnits(candidates, budget_tokens):
-                return await self.answer_units(question, candidates, budget_tokens, timeout_s)
+                return await self.answer_units(question, candidates, budget_tokens, timeout_s, tell)
 
     async def answer_values(
-        self, question: str, pool: Pool, reader: PlainReader, timeout_s: float | None = None
+        self,
+        question: str,
+        pool: Pool,
+        reader: PlainReader,
+        timeout_s: float | None = None,
+        tell: Tell | None = None,
     ) -> Generated:
         """From the values under the budget (eq. 13), or from the raw text of the first k candidates."""
         if reader.k is None:
             return await self._read(
-                question, values(pool.candidates), reader.budget_tokens, reader.order, timeout_s
+                question, values(pool.candidates), reader.budget_tokens, reader.order, timeout_s, tell
             )
         pieces = raw_units(pool.candidates[: reader.k])
-        return await self._read(question, pieces, self._model.window_tokens, reader.order, timeout_s)
+        return await self._read(question, pieces, self._model.window_tokens, reader.order, timeout_s, tell)
 
     async def answer_units(
         self,
@@ -103,12 +111,18 @@ class Generator:
         candidates: Iterable[Candidate],
         budget_tokens: int,
         timeout_s: float | None = None,
+        tell: Tell | None = None,
     ) -> Generated:
         """From the source units under the budget, in rank order."""
-        return await self._read(question, raw_units(candidates), budget_tokens, "similarity", timeout_s)
+        return await self._read(question, raw_units(candidates), budget_tokens, "similarity", timeout_s, tell)
 
     async def answer_table(
-        self, question: str, table: EvidenceTable, citations: Citing = "rule", timeout_s: float | None = None
+        self,
+        question: str,
+        table: EvidenceTable,
+        citations: Citing = "rule",
+        timeout_s: float | None = None,
+        tell: Tell | None = None,
     ) -> Generated:
         """From the facts of the table and nothing else; numbers that no row states are noted.
 
@@ -119,7 +133,7 @@ class Generator:
             if not rows:
                 raise InputError("question", "The question is too long for the model's window: shorten it.")
             rows.popitem()
-        reply, usage = await self._ask(messages, timeout_s)
+        reply, usage = await self._ask(messages, timeout_s, tell, unmarked)
         text, marked = without_marks(reply)
         notes = _unfounded(text, question, rows.values()) + _uncited(marked, rows)
         if len(rows) < len(table.facts):
@@ -134,12 +148,13 @@ class Generator:
         budget_tokens: int,
         order: Order,
         timeout_s: float | None,
+        tell: Tell | None,
     ) -> Generated:
         free = room(self._model, _context_prompt(question, ""), REPLY_TOKENS) - MARGIN_TOKENS
         if free <= 0:
             raise InputError("question", "The question is too long for the model's window: shorten it.")
         context, whole = assemble(pieces, min(budget_tokens, free), self._model.count_tokens, order)
-        text, usage = await self._ask(_context_prompt(question, context.text), timeout_s)
+        text, usage = await self._ask(_context_prompt(question, context.text), timeout_s, tell, _plain)
         notes = []
         if not whole and free < budget_tokens:
             notes.append("The model's window took less than the budget.")
@@ -147,10 +162,30 @@ class Generator:
             notes.append("The first text exceeded the budget and was cut.")
         return Generated(text, context, usage, tuple(notes))
 
-    async def _ask(self, messages: tuple[Message, ...], timeout_s: float | None) -> tuple[str, Usage]:
+    async def _ask(
+        self,
+        messages: tuple[Message, ...],
+        timeout_s: float | None,
+        tell: Tell | None,
+        shown: Callable[[str], str],
+    ) -> tuple[str, Usage]:
+        """The answer of the reply; what `tell` is given of it is what is `shown` in the end."""
         request = Request(messages, REPLY_TOKENS, "answer", timeout_s=timeout_s)
-        completion = await self._model.complete(request)
-        return _PREFIX.sub("", answer_of(clean(completion.text))).strip(), completion.usage
+        if tell is None:
+            completion = await self._model.complete(request)
+        else:
+            completion = await streamed(self._model, request, tell, shown)
+        return _plain(completion.text), completion.usage
+
+
+def _plain(reply: str) -> str:
+    """The answer without what models put around it."""
+    return _PREFIX.sub("", answer_of(clean(reply))).strip()
+
+
+def unmarked(reply: str) -> str:
+    """The same without the marks of citations."""
+    return without_marks(_plain(reply))[0]
 
 
 def _context_prompt(question: str, context: str) -> tuple[Message, ...]:

@@ -32,12 +32,14 @@ def local_pipeline(
 ) -> Pipeline:
     """All stages as objects of this process, over the collections below the root of the settings."""
     opener = open_collection or OpenCollections(settings.collection.root, encoder.fingerprint, settings.dense)
+    generator = Generator(model)
     return Pipeline(
         Retriever(opener, encoding(encoder)).retrieve,
         Selector(model).select,
         EvidenceExtractor(model, load_blueprints(settings.blueprints_folder)).extract,
-        Generator(model).generate,
+        generator.generate,
         Neighbours(opener).around,
+        generator.generate,
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from functools import partial
 from typing import TypeVar
 
@@ -14,6 +14,7 @@ from mrag.query.generate import UNKNOWN, FromTable, FromUnits, FromValues, Gener
 from mrag.query.neighbours import Around
 from mrag.query.question import Question
 from mrag.query.select import Selection
+from mrag.query.streaming import Tell
 from mrag.schema import (
     Answer,
     Candidate,
@@ -36,6 +37,8 @@ Extract = Callable[
     [str, Sequence[Candidate], SaneReader, Sequence[Candidate], float | None], Awaitable[Extraction]
 ]
 Generate = Callable[[str, Reading, float | None], Awaitable[Generated]]
+# The same method `generate`, which tells the text in pieces to what is its last argument.
+Stream = Callable[[str, Reading, float | None, Tell], Awaitable[Generated]]
 # The method `around` of `Neighbours`: part of the extraction stage, which shows what it finds.
 Beside = Callable[[Question, Sequence[Candidate], int, int], Awaitable[Around]]
 
@@ -49,7 +52,8 @@ class Pipeline:
     A stage says that it is down by raising ModelError; one that is None is missing. Without selection the
     retrieval order holds, without extraction the source units are read, without generation the answer has
     no text but its evidence; each is noted. Without retrieval there is no answer. `beside` fetches the units
-    around the selected ones, for readers that want them.
+    around the selected ones, for readers that want them. `stream` generates for `answer_stream`, which
+    tells the stages alone without it.
     """
 
     def __init__(
@@ -59,12 +63,14 @@ class Pipeline:
         extract: Extract | None,
         generate: Generate | None,
         beside: Beside | None = None,
+        stream: Stream | None = None,
     ) -> None:
         self._retrieve = retrieve
         self._select = select
         self._extract = extract
         self._generate = generate
         self._beside = beside
+        self._stream = stream
 
     async def retrieve(self, question: Question, w: int) -> Pool:
         """The pool alone, under the question's deadline."""
@@ -76,7 +82,27 @@ class Pipeline:
         Raises whatever retrieval raises, ModelTimeoutError where the deadline passes before a pool is
         there, and InputError for a question beyond the model's window.
         """
-        run = _Run(question)
+        return await self._answer(_Run(question))
+
+    async def answer_stream(self, question: Question) -> AsyncGenerator[StageTrace | str | Answer, None]:
+        """The stages as they end, the text in pieces as it is generated, and last what `answer` returns.
+
+        Raises as `answer` does. Closing it ends the work. The pieces joined are the answer's text unless the
+        generation failed on its way.
+        """
+        told: asyncio.Queue[StageTrace | str | None] = asyncio.Queue()
+        task = asyncio.ensure_future(self._answer(_Run(question, told.put_nowait)))
+        task.add_done_callback(lambda _: told.put_nowait(None))
+        try:
+            while (event := await told.get()) is not None:
+                yield event
+            yield task.result()
+        finally:
+            task.cancel()
+            await asyncio.wait([task])
+
+    async def _answer(self, run: _Run) -> Answer:
+        question = run.question
         pool = await run.stage("retrieve", lambda _: self._retrieve(question, pool_size(question.reader)))
         table: EvidenceTable | None = None
         generated = Generated("")
@@ -136,7 +162,9 @@ class Pipeline:
 
     async def _written(self, run: _Run, reading: Reading) -> Generated:
         work: _Work[Generated] | None = None
-        if generate := self._generate:
+        if (stream := self._stream) and (tell := run.tell):
+            work = lambda left: stream(run.question.text, reading, left, tell)  # noqa: E731
+        elif generate := self._generate:
             work = partial(generate, run.question.text, reading)
         return await run.attempt("generate", work, "the answer has no text") or Generated("")
 
@@ -149,10 +177,11 @@ def pool_size(reader: PlainReader | SaneReader) -> int:
 
 
 class _Run:
-    """One question under way: its deadline, and what is to be told about it."""
+    """One question under way: its deadline, and what is to be told about it, in the end or as it comes."""
 
-    def __init__(self, question: Question) -> None:
+    def __init__(self, question: Question, tell: Callable[[StageTrace | str], None] | None = None) -> None:
         self.question = question
+        self.tell = tell
         self._clock = asyncio.get_running_loop().time
         self._deadline = None if question.timeout_s is None else self._clock() + question.timeout_s
         self._trace: list[StageTrace] = []
@@ -214,5 +243,8 @@ class _Run:
         )
 
     def _record(self, name: str, started: float, usage: Usage, notes: tuple[str, ...]) -> None:
-        self._trace.append(StageTrace(name, self._clock() - started, usage, notes))
+        trace = StageTrace(name, self._clock() - started, usage, notes)
+        self._trace.append(trace)
         self._notes += notes
+        if self.tell:
+            self.tell(trace)
