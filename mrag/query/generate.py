@@ -136,6 +136,8 @@ class Generator:
         reply, usage = await self._ask(messages, timeout_s, tell, unmarked)
         text, marked = without_marks(reply)
         notes = _unfounded(text, question, rows.values()) + _uncited(marked, rows)
+        if not text:
+            notes += ("The model cited rows and wrote no answer.",)
         if len(rows) < len(table.facts):
             notes += (f"{len(table.facts) - len(rows)} evidence rows did not fit the model's window.",)
         cited = tuple(n for n in marked if n in rows) or attributed(text, rows)

@@ -294,7 +294,7 @@ async def test_a_number_that_follows_from_no_row_is_noted_beside_derived_ones() 
         ("Runa [9]", "Runa", (2,), ("The answer cites row 9, which is no row that it was given.",)),
         ("1962 [1] [3]", "1962", (1,), ("The answer cites row 3, which is no row that it was given.",)),
         ("unknown", "unknown", (), ()),
-        ("[2]", "", (2,), ()),
+        ("[2]", "", (2,), ("The model cited rows and wrote no answer.",)),
     ],
 )
 async def test_citations_are_a_value_and_no_part_of_the_text(
