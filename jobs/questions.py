@@ -62,6 +62,8 @@ def show(console: Console, answer: dict[str, Any], mark: Text | None = None) -> 
     console.print(Text(f"A  {answer['text']}  ") + (mark or Text()))
     if answer["evidence"] and answer["evidence"]["rows"]:
         console.print(evidence_table(answer["evidence"]))
+    if answer["citations"]:
+        console.print(Text(f"   cites row {', '.join(map(str, answer['citations']))}"))
     for source in answer["sources"]:
         console.print(Text(f"   from {source['document_id']}, {Source(**source).place}"))
     for note in answer["notes"]:

@@ -316,34 +316,53 @@ class Verdict(StrEnum):
     """Promise 6: what was checked about a row, without a model."""
 
     VERIFIED = "verified"
+    DERIVED = "derived"
     UNVERIFIED = "unverified"
+
+
+Operation = Literal["sum", "difference", "ratio", "average"]
+
+
+@dataclass(frozen=True)
+class Derivation:
+    """How a row was computed: from the rows of these numbers, in the order of the arithmetic."""
+
+    operation: Operation
+    rows: tuple[int, ...]
 
 
 @dataclass(frozen=True)
 class EvidenceRow:
     """One row of the evidence table. `cells` follow the table's columns, quote and source apart.
 
-    `source` names the one unit in which the quote stands; None for a row that is not verified.
+    `source` names the one unit in which the quote stands; None for a row that is not verified. A derived
+    row has neither: its one cell, `derived`, is its arithmetic.
     """
 
     cells: Mapping[str, str]
     quote: str
     verdict: Verdict
     source: Source | None = None
+    derivation: Derivation | None = None
 
 
 @dataclass(frozen=True)
 class EvidenceTable:
-    """d of SANE eq. 9. `schema` is a blueprint's name or the model's own."""
+    """d of SANE eq. 9. `schema` is a blueprint's name or the model's own; rows are numbered from 1."""
 
     schema: str
     columns: tuple[str, ...]
     rows: tuple[EvidenceRow, ...] = ()
 
     @property
+    def numbered_facts(self) -> Mapping[int, EvidenceRow]:
+        """The rows that may be shown as facts, verified or derived, by their numbers."""
+        return {n: row for n, row in enumerate(self.rows, 1) if row.verdict is not Verdict.UNVERIFIED}
+
+    @property
     def facts(self) -> tuple[EvidenceRow, ...]:
-        """The rows that may be shown as facts: the verified ones."""
-        return tuple(row for row in self.rows if row.verdict is Verdict.VERIFIED)
+        """The same without their numbers."""
+        return tuple(self.numbered_facts.values())
 
 
 @dataclass(frozen=True)
@@ -362,6 +381,8 @@ class Answer:
 
     `selected` are the places of the candidates that were read, the first choice first; empty for the plain
     reader.
+    `citations` are the numbers of the evidence rows that the text rests on, in the order of the text, which
+    has no marks of its own.
     """
 
     question: str
@@ -373,3 +394,4 @@ class Answer:
     trace: tuple[StageTrace, ...]
     notes: tuple[str, ...] = ()
     selected: tuple[Source, ...] = ()
+    citations: tuple[int, ...] = ()

@@ -157,7 +157,12 @@ class SaneReader(Strict):
     token (`labels`), judged in w requests (`each`), or the retrieval's first k (`off`). In the middle two
     the retrieval's rank counts `rank_weight` times the model's. `skip_margin` spares the call where every
     leg puts the same k first by this share of its scores.
-    `budget_tokens` bounds the raw units that are read when no row is verified.
+    `quoting` says how a row gives its quote: `pointed` names a sentence, `copied` (the paper) writes it out.
+    `read` is what the extractor is shown, `neighbours` how many units before and after each selected one.
+    `derive` lets a table of figures end with rows computed from it. `extract` and `blueprints` switched off
+    are the ablations of SANE Table 6. With `citations: model` the generator is asked to cite rows, else a
+    rule finds those that an answer rests on. `budget_tokens` bounds the raw units that are read where there
+    is no verified row, unless `no_evidence` says to abstain.
     """
 
     name: Literal["sane"] = "sane"
@@ -168,11 +173,25 @@ class SaneReader(Strict):
     skip_margin: float | None = Field(None, ge=0, le=1)
     synopsis: SynopsisSettings = SynopsisSettings()
     budget_tokens: int = Field(640, ge=1)
+    quoting: Literal["pointed", "copied"] = "pointed"
+    read: Literal["units", "values"] = "units"
+    neighbours: int = Field(0, ge=0, le=10)
+    extract: bool = True
+    blueprints: bool = True
+    derive: bool = True
+    citations: Literal["rule", "model"] = "rule"
+    no_evidence: Literal["units", "abstain"] = "units"
 
     @model_validator(mode="after")
     def _k_fits_w(self) -> SaneReader:
         if self.k > self.w:
             raise ValueError("k must not exceed w")
+        return self
+
+    @model_validator(mode="after")
+    def _abstains_for_want_of_evidence(self) -> SaneReader:
+        if self.no_evidence == "abstain" and not self.extract:
+            raise ValueError("no_evidence abstain needs extract: without a table no row is ever verified")
         return self
 
 
@@ -422,10 +441,12 @@ class ServeSettings(Strict):
 class Settings(Strict):
     """The whole tree. `method` may be written as the name of a shipped method.
 
-    `extractor` is the language model of indexing; without it, `language_model` does both.
+    `extractor` is the language model of indexing; without it, `language_model` does both. The YAML files
+    of `blueprints_folder` are blueprints beside the shipped ones.
     """
 
     method: Method = Method()
+    blueprints_folder: Path | None = None
     documents: DocumentSettings = DocumentSettings()
     extraction: ExtractionSettings = ExtractionSettings()
     language_model: LanguageModelSettings = VllmSettings()

@@ -14,6 +14,7 @@ from mrag.models.opening import counting_model, open_encoder, open_language_mode
 from mrag.query.blueprints import load_blueprints
 from mrag.query.evidence import EvidenceExtractor, Extraction
 from mrag.query.generate import Generated, Generator, Reading
+from mrag.query.neighbours import Around, Neighbours
 from mrag.query.opened import OpenCollections
 from mrag.query.question import Question
 from mrag.query.retrieve import Retriever
@@ -67,10 +68,17 @@ class RetrieverDeployment:
         collections = OpenCollections(settings.collection.root, fingerprint, settings.dense)
         warm(collections, settings)
         self._core = Retriever(collections, RemoteEncoder(encoder).encode)
+        self._neighbours = Neighbours(collections)
 
     async def retrieve(self, question: Question, w: int) -> Pool:
         """The w best candidates."""
         return await self._core.retrieve(question, w)
+
+    async def around(
+        self, question: Question, selected: Sequence[Candidate], generation: int, n: int
+    ) -> Around:
+        """The units beside those of candidates."""
+        return await self._neighbours.around(question, selected, generation, n)
 
 
 def warm(collections: OpenCollections, settings: Settings) -> None:
@@ -86,17 +94,20 @@ def warm(collections: OpenCollections, settings: Settings) -> None:
 class ModelStage:
     """A stage that asks the served engine; ready when it can count that engine's tokens."""
 
-    core: Callable[[LanguageModel], Any]
+    core: Callable[[LanguageModel, Settings], Any]
 
     async def __init__(self, settings: Settings, engine: Any) -> None:  # type: ignore[misc]
         counter = await counting_model(settings.language_model)
-        self._core = type(self).core(RemoteLanguageModel(engine, counter))
+        self._core = type(self).core(RemoteLanguageModel(engine, counter), settings)
 
 
 class SelectorDeployment(ModelStage):
     """Chooses k of the pool by their synopses."""
 
-    core = Selector
+    @staticmethod
+    def core(model: LanguageModel, settings: Settings) -> Selector:
+        """The selector with its limits."""
+        return Selector(model)
 
     async def select(
         self, question: str, pool: Pool, reader: SaneReader, timeout_s: float | None
@@ -110,22 +121,30 @@ class ExtractorDeployment(ModelStage):
     """Extracts the evidence table and verifies it."""
 
     @staticmethod
-    def core(model: LanguageModel) -> EvidenceExtractor:
-        """The extractor with the shipped blueprints."""
-        return EvidenceExtractor(model, load_blueprints())
+    def core(model: LanguageModel, settings: Settings) -> EvidenceExtractor:
+        """The extractor with the blueprints of the settings."""
+        return EvidenceExtractor(model, load_blueprints(settings.blueprints_folder))
 
     async def extract(
-        self, question: str, candidates: Sequence[Candidate], timeout_s: float | None
+        self,
+        question: str,
+        candidates: Sequence[Candidate],
+        reader: SaneReader,
+        around: Sequence[Candidate],
+        timeout_s: float | None,
     ) -> Extraction:
         """The table of one call."""
-        extraction: Extraction = await self._core.extract(question, candidates, timeout_s)
+        extraction: Extraction = await self._core.extract(question, candidates, reader, around, timeout_s)
         return extraction
 
 
 class GeneratorDeployment(ModelStage):
     """Answers from values, from a table, or from raw units."""
 
-    core = Generator
+    @staticmethod
+    def core(model: LanguageModel, settings: Settings) -> Generator:
+        """The generator."""
+        return Generator(model)
 
     async def generate(self, question: str, reading: Reading, timeout_s: float | None) -> Generated:
         """The answer's text and what it was read from."""

@@ -27,6 +27,7 @@ class Gateway:
             staged(selector.select),
             staged(extractor.extract),
             staged(generator.generate),
+            staged(retriever.around),
         )
 
     def __serve_build_asgi_app__(self) -> FastAPI:

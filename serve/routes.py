@@ -59,6 +59,24 @@ class QueryBody(Body):
     select: Literal["listed", "labels", "each", "off"] | None = Field(
         None, description="How they are selected from the pool (sane)."
     )
+    quoting: Literal["pointed", "copied"] | None = Field(
+        None, description="How rows give their quotes (sane): by a sentence's label, or copied."
+    )
+    read: Literal["units", "values"] | None = Field(
+        None, description="What evidence is extracted from (sane): source units, or records' values."
+    )
+    neighbours: int | None = Field(
+        None, description="Units shown before and after each selected one, where there is room (sane)."
+    )
+    extract: bool | None = Field(None, description="Whether evidence is extracted at all (sane).")
+    blueprints: bool | None = Field(None, description="Whether the table follows blueprints (sane).")
+    derive: bool | None = Field(None, description="Whether rows may be computed from others (sane).")
+    citations: Literal["rule", "model"] | None = Field(
+        None, description="Who says which rows the answer rests on: a rule, or the model (sane)."
+    )
+    no_evidence: Literal["units", "abstain"] | None = Field(
+        None, description="Without a verified row: answer from raw units, or not at all (sane)."
+    )
 
 
 class RetrieveBody(Body):

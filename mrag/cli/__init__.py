@@ -186,6 +186,8 @@ def show_answer(answer: Answer) -> None:
             fact = "; ".join(filter(None, row.cells.values()))
             table.add_row(row.verdict, fact, row.quote, place)
         console.print(table)
+    if answer.citations:
+        console.print(Text(f"cites row {', '.join(map(str, answer.citations))}"))
     for source in answer.sources:
         console.print(Text(f"from {source.document_id}, {source.place}"))
     for note in answer.notes:

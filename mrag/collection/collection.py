@@ -126,10 +126,16 @@ class Collection:
         shard, row = self._place(document_id)
         return shard.payload.document(row)
 
-    def units(self, document_id: str) -> tuple[SourceUnit, ...]:
-        """The source units of one live document, in order. Raises NotFoundError (field `document`)."""
+    def units(self, document_id: str, numbers: Sequence[int] | None = None) -> tuple[SourceUnit, ...]:
+        """The source units of one live document, in order, or those of `numbers` that it has, in theirs.
+
+        Raises NotFoundError (field `document`).
+        """
         shard, row = self._place(document_id)
-        return shard.payload.units(row)
+        if numbers is None:
+            return shard.payload.units(row)
+        first, end = shard.payload.first_unit[row : row + 2]
+        return shard.payload.units(row, [number for number in numbers if 1 <= number <= end - first])
 
     def records(self, document_id: str) -> tuple[Record, ...]:
         """The records of one live document, as written. Raises NotFoundError (field `document`)."""

@@ -4,7 +4,8 @@ What has more than one reading counts by the strict one. `5m` is five million, n
 after a space belong to the number before it (`12 300`); after a point they do beside a currency
 (`1.000 EUR`), elsewhere such a number, and a time of day, holds only as it is written. A figure in
 brackets is negative where its currency stands before the bracket or a currency or scale after it:
-`$(5)`, `(5) million`; not in `($5 million)`, which prose writes for an aside.
+`$(5)`, `(5) million`; not in `($5 million)`, which prose writes for an aside. An ordinal (`12th`) is no
+12, and a sign between two numbers (`10 -5`) may make a range: both hold only as they are written.
 """
 
 from __future__ import annotations
@@ -46,6 +47,8 @@ _SIGN = re.compile(
     rf"(?:(?<!\w)[-−–]|(?<![\d)])(?<![\d)]\s)−\s|(?<!\d\s)\b(?:minus|negative)\s)(?:{_SIGN_OF_MONEY}\s?)?$",
     re.IGNORECASE,
 )
+_BETWEEN_NUMBERS = re.compile(r"[\d%]\s$")
+_ORDINAL_ENDINGS = frozenset(("st", "nd", "rd", "th"))
 _POINT = re.compile(r"(?<![\w.])\.$")
 _BEFORE = 16  # characters before a number in which its sign and currency stand
 
@@ -170,8 +173,8 @@ def _figure(start: int, end: int, digits: str, hyphen: str, word: str, text: str
         value = _times(value, suffix)
     elif scale := (SCALES | _PLURALS).get(first):
         value = _times(value, scale)
-    elif word and word != word.casefold():
-        value = None  # a code, like `12B`
+    elif first in _ORDINAL_ENDINGS or (word and word != word.casefold()):
+        value = None  # an ordinal, or a code like `12B`
     return _Piece(start, end, "figure", value)
 
 
@@ -278,9 +281,10 @@ def _end(last: _Piece, text: str) -> int:
 def _signed(text: str, start: int, end: int, value: Decimal | None) -> Placed:
     before = text[max(0, start - _BEFORE) : start]
     if sign := _SIGN.search(before):
-        return Placed(
-            start - len(before) + sign.start(), end, _EXACT.minus(value) if value is not None else None
-        )
+        at = start - len(before) + sign.start()
+        if value is None or _BETWEEN_NUMBERS.search(text[max(0, at - 2) : at]):
+            return Placed(at, end, None)
+        return Placed(at, end, _EXACT.minus(value))
     scaled = ")" in text[start:end]
     if before.endswith("(") and (scaled or _BRACKET_BEFORE.search(before) or _BRACKET_AFTER.match(text, end)):
         value = _EXACT.minus(value) if value is not None else None

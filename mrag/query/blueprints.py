@@ -24,11 +24,15 @@ class Column(Strict):
 
 
 class Blueprint(Strict):
-    """A schema, the structure that it gives to information, and the questions that it suits."""
+    """A schema, the structure that it gives to information, and the questions that it suits.
+
+    `derives` says that its rows hold figures, from which others may be computed.
+    """
 
     name: str = Field(min_length=1, max_length=40)
     structure: str
     use_when: str
+    derives: bool = False
     columns: tuple[Column, ...] = Field(min_length=1)
 
     @property

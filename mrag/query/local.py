@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from typing import Protocol
 
 from mrag.models.encoder import Encoder, Kind
 from mrag.models.language_model import LanguageModel
 from mrag.query.blueprints import load_blueprints
 from mrag.query.evidence import EvidenceExtractor
 from mrag.query.generate import Generator
+from mrag.query.neighbours import Neighbours, Readable
 from mrag.query.opened import OpenCollections
 from mrag.query.pipeline import Pipeline
 from mrag.query.retrieve import Encode, Retriever, Searchable
@@ -18,19 +20,26 @@ from mrag.schema import Vectors
 from mrag.settings import Settings
 
 
+class Opened(Searchable, Readable, Protocol):
+    """An open collection as all stages need it."""
+
+
 def local_pipeline(
     settings: Settings,
     model: LanguageModel,
     encoder: Encoder,
-    open_collection: Callable[[str], Searchable] | None = None,
+    open_collection: Callable[[str], Opened] | None = None,
 ) -> Pipeline:
     """All stages as objects of this process, over the collections below the root of the settings."""
     opener = open_collection or OpenCollections(settings.collection.root, encoder.fingerprint, settings.dense)
+    generator = Generator(model)
     return Pipeline(
         Retriever(opener, encoding(encoder)).retrieve,
         Selector(model).select,
-        EvidenceExtractor(model, load_blueprints()).extract,
-        Generator(model).generate,
+        EvidenceExtractor(model, load_blueprints(settings.blueprints_folder)).extract,
+        generator.generate,
+        Neighbours(opener).around,
+        generator.generate,
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from functools import partial
 from typing import TypeVar
 
@@ -11,9 +11,11 @@ from mrag.errors import ModelError, ModelTimeoutError
 from mrag.models.language_model import paid
 from mrag.query.assemble import merged
 from mrag.query.evidence import Extraction
-from mrag.query.generate import FromTable, FromUnits, FromValues, Generated, Reading
+from mrag.query.generate import UNKNOWN, FromTable, FromUnits, FromValues, Generated, Reading
+from mrag.query.neighbours import Around
 from mrag.query.question import Question
 from mrag.query.select import Selection
+from mrag.query.streaming import Tell
 from mrag.schema import (
     Answer,
     Candidate,
@@ -33,10 +35,16 @@ TOKENS_PER_VALUE = 8  # fewer than a value has, so that a pool outlasts its budg
 # last argument of all but the first is what is left of the question's time, in seconds.
 Retrieve = Callable[[Question, int], Awaitable[Pool]]
 Select = Callable[[str, Pool, SaneReader, float | None], Awaitable[Selection]]
-Extract = Callable[[str, Sequence[Candidate], float | None], Awaitable[Extraction]]
+Extract = Callable[
+    [str, Sequence[Candidate], SaneReader, Sequence[Candidate], float | None], Awaitable[Extraction]
+]
 Generate = Callable[[str, Reading, float | None], Awaitable[Generated]]
+# The same method `generate`, which tells the text in pieces to what is its last argument.
+Stream = Callable[[str, Reading, float | None, Tell], Awaitable[Generated]]
+# The method `around` of `Neighbours`: part of the extraction stage, which shows what it finds.
+Beside = Callable[[Question, Sequence[Candidate], int, int], Awaitable[Around]]
 
-T = TypeVar("T", Pool, Selection, Extraction, Generated)
+T = TypeVar("T", Pool, Selection, Around, Extraction, Generated)
 _Work = Callable[[float | None], Awaitable[T]]
 
 
@@ -45,16 +53,26 @@ class Pipeline:
 
     A stage says that it is down by raising ModelError; one that is None is missing. Without selection the
     retrieval order holds, without extraction the source units are read, without generation the answer has
-    no text but its evidence; each is noted. Without retrieval there is no answer.
+    no text but its evidence; each is noted. Without retrieval there is no answer. `beside` fetches the units
+    around the selected ones, for readers that want them. `stream` generates for `answer_stream`, which
+    tells the stages alone without it.
     """
 
     def __init__(
-        self, retrieve: Retrieve, select: Select | None, extract: Extract | None, generate: Generate | None
+        self,
+        retrieve: Retrieve,
+        select: Select | None,
+        extract: Extract | None,
+        generate: Generate | None,
+        beside: Beside | None = None,
+        stream: Stream | None = None,
     ) -> None:
         self._retrieve = retrieve
         self._select = select
         self._extract = extract
         self._generate = generate
+        self._beside = beside
+        self._stream = stream
 
     async def retrieve(self, question: Question, w: int) -> Pool:
         """The pool alone, under the question's deadline."""
@@ -66,7 +84,27 @@ class Pipeline:
         Raises whatever retrieval raises, ModelTimeoutError where the deadline passes before a pool is
         there, and InputError for a question beyond the model's window.
         """
-        run = _Run(question)
+        return await self._answer(_Run(question))
+
+    async def answer_stream(self, question: Question) -> AsyncGenerator[StageTrace | str | Answer, None]:
+        """The stages as they end, the text in pieces as it is generated, and last what `answer` returns.
+
+        Raises as `answer` does. Closing it ends the work. The pieces joined are the answer's text unless the
+        generation failed on its way.
+        """
+        told: asyncio.Queue[StageTrace | str | None] = asyncio.Queue()
+        task = asyncio.ensure_future(self._answer(_Run(question, told.put_nowait)))
+        task.add_done_callback(lambda _: told.put_nowait(None))
+        try:
+            while (event := await told.get()) is not None:
+                yield event
+            yield task.result()
+        finally:
+            task.cancel()
+            await asyncio.wait([task])
+
+    async def _answer(self, run: _Run) -> Answer:
+        question = run.question
         pool = await run.stage("retrieve", lambda _: self._retrieve(question, pool_size(question.reader)))
         table: EvidenceTable | None = None
         selected: tuple[Candidate, ...] = ()
@@ -78,8 +116,9 @@ class Pipeline:
         else:
             selection = await self._selected(run, pool, question.reader)
             selected = selection.candidates
-            table = await self._extracted(run, selection)
-            generated = await self._written(run, _reading(run, table, selection, question.reader))
+            if question.reader.extract:
+                table = await self._extracted(run, pool, selection, question.reader)
+            generated = await self._concluded(run, table, selection, question.reader)
         return run.end(pool, table, generated, selected)
 
     async def _selected(self, run: _Run, pool: Pool, reader: SaneReader) -> Selection:
@@ -89,16 +128,47 @@ class Pipeline:
         selection = await run.attempt("select", work, "the retrieval order is kept")
         return selection or Selection(pool.candidates[: reader.k])
 
-    async def _extracted(self, run: _Run, selection: Selection) -> EvidenceTable | None:
+    async def _extracted(
+        self, run: _Run, pool: Pool, selection: Selection, reader: SaneReader
+    ) -> EvidenceTable | None:
+        chosen = selection.candidates
+        around = await self._around(run, chosen, pool.generation, reader.neighbours)
         work: _Work[Extraction] | None = None
         if extract := self._extract:
-            work = partial(extract, run.question.text, selection.candidates)
+            work = partial(extract, run.question.text, chosen, reader, around)
         extraction = await run.attempt("extract", work, "there is no evidence table")
         return extraction.table if extraction else None
 
+    async def _around(
+        self, run: _Run, chosen: Sequence[Candidate], generation: int, n: int
+    ) -> tuple[Candidate, ...]:
+        if not n:
+            return ()
+        work: _Work[Around] | None = None
+        if beside := self._beside:
+            fetch = partial(beside, run.question, chosen, generation, n)
+            work = lambda _: fetch()  # noqa: E731 (the only stage that asks no model, and needs no time)
+        around = await run.attempt("neighbours", work, "no neighbours are shown")
+        return around.candidates if around else ()
+
+    async def _concluded(
+        self, run: _Run, table: EvidenceTable | None, selection: Selection, reader: SaneReader
+    ) -> Generated:
+        """The answer from the facts of the table, or what the reader wants where there are none."""
+        if table and table.facts:
+            return await self._written(run, FromTable(table, reader.citations))
+        missing = "No evidence row is verified" if reader.extract else "Evidence is not extracted"
+        if reader.no_evidence == "abstain":
+            run.note(f"{missing}: {'the documents do not answer' if table else 'nothing is answered'}.")
+            return Generated(UNKNOWN if table else "")
+        run.note(f"{missing}; the answer reads the source units.")
+        return await self._written(run, FromUnits(selection.candidates, reader.budget_tokens))
+
     async def _written(self, run: _Run, reading: Reading) -> Generated:
         work: _Work[Generated] | None = None
-        if generate := self._generate:
+        if (stream := self._stream) and (tell := run.tell):
+            work = lambda left: stream(run.question.text, reading, left, tell)  # noqa: E731
+        elif generate := self._generate:
             work = partial(generate, run.question.text, reading)
         return await run.attempt("generate", work, "the answer has no text") or Generated("")
 
@@ -110,18 +180,12 @@ def pool_size(reader: PlainReader | SaneReader) -> int:
     return reader.k or max(MIN_POOL, reader.budget_tokens // TOKENS_PER_VALUE)
 
 
-def _reading(run: _Run, table: EvidenceTable | None, selection: Selection, reader: SaneReader) -> Reading:
-    if table and table.facts:
-        return FromTable(table)
-    run.note("No evidence row is verified; the answer reads the source units.")
-    return FromUnits(selection.candidates, reader.budget_tokens)
-
-
 class _Run:
-    """One question under way: its deadline, and what is to be told about it."""
+    """One question under way: its deadline, and what is to be told about it, in the end or as it comes."""
 
-    def __init__(self, question: Question) -> None:
+    def __init__(self, question: Question, tell: Callable[[StageTrace | str], None] | None = None) -> None:
         self.question = question
+        self.tell = tell
         self._clock = asyncio.get_running_loop().time
         self._deadline = None if question.timeout_s is None else self._clock() + question.timeout_s
         self._trace: list[StageTrace] = []
@@ -186,8 +250,12 @@ class _Run:
             tuple(self._trace),
             tuple(dict.fromkeys(self._notes)),
             tuple(Source.of(candidate.document, candidate.units) for candidate in selected),
+            generated.citations,
         )
 
     def _record(self, name: str, started: float, usage: Usage, notes: tuple[str, ...]) -> None:
-        self._trace.append(StageTrace(name, self._clock() - started, usage, notes))
+        trace = StageTrace(name, self._clock() - started, usage, notes)
+        self._trace.append(trace)
         self._notes += notes
+        if self.tell:
+            self.tell(trace)

@@ -17,7 +17,7 @@ from mrag.schema import Candidate
 
 @dataclass(frozen=True)
 class Passage:
-    """A labelled text: a whole unit, or one sentence of it."""
+    """A labelled text, whole or one sentence of it, and the unit that it is, or is taken from."""
 
     text: str
     place: Cited
@@ -41,23 +41,43 @@ def cite(candidates: Iterable[Candidate]) -> list[Cited]:
     return list(units.values())
 
 
-def lay_out(ranked: Sequence[Cited], by_sentence: bool) -> Sheet:
-    """The sheet of units given in rank order: documents by their best unit, each in its own order.
+def unit_passages(candidates: Iterable[Candidate]) -> list[Passage]:
+    """The units that `cite` lists, as they are."""
+    return [Passage(place.unit.text, place) for place in cite(candidates)]
+
+
+def value_passages(candidates: Iterable[Candidate]) -> list[Passage]:
+    """The values of the candidates' records in rank order, a repeated one once, each at its first unit."""
+    shown: dict[tuple[str, str], Passage] = {}
+    for candidate in candidates:
+        for record in candidate.records:
+            for unit in candidate.units:
+                if unit.number in record.pointers:
+                    place = Cited(unit, candidate.document)
+                    shown.setdefault((record.document_id, record.value), Passage(record.value, place))
+                    break
+    return list(shown.values())
+
+
+def lay_out(ranked: Sequence[Passage], by_sentence: bool) -> Sheet:
+    """The sheet of texts given in rank order: documents by their best text, each in its own order.
 
     Whatever comes from a document stands behind a label or a heading, on lines that begin with neither.
     """
-    documents = list(dict.fromkeys(place.document.id for place in ranked))
-    ordered = sorted(ranked, key=lambda place: (documents.index(place.document.id), place.unit.number))
-    prefix = free_prefix(place.unit.text + _heading(place) for place in ordered)
+    documents = list(dict.fromkeys(text.place.document.id for text in ranked))
+    ordered = sorted(
+        ranked, key=lambda text: (documents.index(text.place.document.id), text.place.unit.number)
+    )
+    prefix = free_prefix(whole.text + _heading(whole.place) for whole in ordered)
     lines: list[str] = []
     passages: dict[str, Passage] = {}
     heading = ""
-    for place in ordered:
-        if heading != (heading := _heading(place)):
+    for whole in ordered:
+        if heading != (heading := _heading(whole.place)):
             lines.append(heading)
-        for text in _passages(place.unit.text, by_sentence):
+        for text in _passages(whole.text, by_sentence):
             label = f"{prefix}{len(passages) + 1}"
-            passages[label] = Passage(text, place)
+            passages[label] = Passage(text, whole.place)
             lines.append(f"[{label}] {indented(text)}")
     return Sheet("\n".join(lines), prefix, passages)
 

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from mrag.documents.facts import ordinary_words, supports
 from mrag.documents.quantities import SUFFIXES, folded, numbers, placed_numbers, scale_words
 from mrag.documents.scripts import unspoken
-from mrag.documents.words import TOKEN, tokens
+from mrag.documents.statements import contradicts
+from mrag.documents.words import TOKEN, bare, tokens
 from mrag.query.about import metadata, title_and_section
 from mrag.schema import DocumentInfo, EvidenceRow, Source, SourceUnit, Verdict
 
@@ -21,6 +22,10 @@ _ORDERING = {
 ORDER_COLUMNS = frozenset(_ORDERING)
 MIN_WORDS = 3
 
+_STEM = 5
+_INDEFINITE = frozenset(
+    ["anybody", "anyone", "everybody", "everyone", "everything", "nobody", "nothing", "somebody", "someone"]
+)
 _ELISION = re.compile(r"\s*[\[(]?\s*(?:\.{3,}|…)\s*[\])]?\s*")
 _SINGLE = "'‘’‚‛`´"
 _DOUBLE = '"“”„‟«»'
@@ -54,7 +59,7 @@ def verify(draft: Draft, shown: Sequence[Cited]) -> EvidenceRow:
     is itself a quote, whatever unit the row names. Numbers, dates and names of every cell must stand in
     the quote; those that say what the row is about (the entity, the dimension, the date of the source)
     may stand in unit, section, title or metadata as well, as far as prompts show these. In scripts without
-    capitals every word must.
+    capitals every word must. No cell denies what the quote says, or the reverse, or swaps who did it to whom.
     """
     for words, place in _readings(draft, shown):
         quote = quoted(words, place.unit.text)
@@ -80,7 +85,7 @@ def _same_document(place: Cited, named: Cited | None) -> bool:
 
 
 def _supported(draft: Draft, quote: str, place: Cited) -> bool:
-    ordinary = ordinary_words(place.unit.text)
+    ordinary = _ordinary(draft, place.unit.text)
     around = [
         quote,
         place.unit.text,
@@ -89,8 +94,17 @@ def _supported(draft: Draft, quote: str, place: Cited) -> bool:
     ]
     subject = "; ".join(cell for column, cell in draft.cells.items() if column in SUBJECT_COLUMNS)
     return _holds(". ".join(around), subject, ordinary) and all(
-        any(_holds(quote, reading, ordinary) for reading in readings) for readings in _claims(draft)
+        any(_holds(quote, reading, ordinary) and not contradicts(quote, reading) for reading in readings)
+        for readings in _claims(draft)
     )
+
+
+def _ordinary(draft: Draft, text: str) -> frozenset[str]:
+    """Words whose capital at the start of a sentence makes no name: the text has their like without one."""
+    ordinary = ordinary_words(text) | _INDEFINITE
+    stems = {word[:_STEM] for word in ordinary}
+    words = {bare(word) for cell in draft.cells.values() for word in tokens(cell)}
+    return ordinary | {word for word in words if word[:_STEM] in stems}
 
 
 def _holds(quote: str, claim: str, ordinary: frozenset[str]) -> bool:

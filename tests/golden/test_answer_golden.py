@@ -20,6 +20,7 @@ from mrag.query.retrieve import Retriever
 from mrag.query.select import Selector
 from mrag.schema import (
     Answer,
+    Derivation,
     DocumentInfo,
     EvidenceRow,
     EvidenceTable,
@@ -128,6 +129,7 @@ EXPECTED = Answer(
         "The answer states 50, which stands in no evidence row.",
     ),
     selected=(Source("ferries.md", "Ferries", (2,)), Source("ferries.md", "Ferries", (1,))),
+    citations=(1, 2),
 )
 
 
@@ -156,6 +158,35 @@ async def test_a_whole_answer() -> None:
         "</evidence>\n\n"
         "Question: Which ferry carries more passengers?"
     )
+
+
+async def test_an_answer_that_rests_on_a_derived_row() -> None:
+    fewer = {"operation": "difference", "from": [1, 2], "value": "50"}
+    wrong = {"operation": "sum", "from": [1, 3], "value": "230"}  # the third row is not verified
+    table = {"schema": "COMPARATIVE", "rows": ROWS, "derived": [fewer, wrong]}
+    model = ScriptedModel([REPLIES[0], Rule({"table": table}, purpose="evidence"), Rule("50 [4]")])
+    pipeline = Pipeline(
+        Retriever(lambda _: Collection(), encode).retrieve,
+        Selector(model).select,
+        EvidenceExtractor(model, load_blueprints()).extract,
+        Generator(model).generate,
+    )
+    answer = await pipeline.answer(Question("How many more?", "harbour", reader=SaneReader(w=3, k=2)))
+    assert EXPECTED.evidence is not None
+    derived = EvidenceRow(
+        {"derived": "difference of rows 1 and 2: 90 - 40 = 50"},
+        "",
+        Verdict.DERIVED,
+        derivation=Derivation("difference", (1, 2)),
+    )
+    assert answer.evidence == replace(EXPECTED.evidence, rows=(*EXPECTED.evidence.rows, derived))
+    assert (answer.text, answer.citations, answer.sources) == ("50", (4,), (BOTH,))
+    assert answer.notes == (
+        "1 of 3 evidence rows could not be verified.",
+        "1 of 2 derived rows did not follow from verified rows and were dropped.",
+    )
+    lines = model.asked[2].messages[-1].content.split("\n")
+    assert lines[3] == "4. difference of rows 1 and 2: 90 - 40 = 50"
 
 
 async def test_the_candidates_are_shown_as_their_synopses() -> None:

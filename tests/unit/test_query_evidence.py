@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import json
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from mrag.errors import InputError, ModelError, SettingsError
+from mrag.errors import InputError, ModelError
+from mrag.models.language_model import Request
 from mrag.models.scripted import Rule, ScriptedModel
 from mrag.query.blueprints import load_blueprints
-from mrag.query.evidence import MAX_ROWS, EvidenceExtractor, Extraction
+from mrag.query.evidence import EvidenceExtractor, Extraction
+from mrag.query.evidence_form import MAX_ROWS
 from mrag.query.verify import Cited, Draft, verify
-from mrag.schema import EvidenceRow, Source, Verdict
+from mrag.schema import Candidate, Derivation, EvidenceRow, Source, Verdict
+from mrag.settings import SaneReader
 from tests.query_pool import candidate, info, unit
 
 FERRY = candidate("The ferry Alma was built in 1962. It carries 90 passengers.", "ferry", title="Ferries")
@@ -28,10 +30,10 @@ def table(*rows: object, schema: str = "ATOMIC") -> dict[str, Any]:
     return {"table": {"schema": schema, "rows": list(rows)}}
 
 
-async def extracted(reply: object, quoting: str = "pointed", **model: Any) -> Extraction:
-    scripted = ScriptedModel([Rule(reply)], **model)
-    extractor = EvidenceExtractor(scripted, load_blueprints(), quoting)  # type: ignore[arg-type]
-    return await extractor.extract("When was the ferry Alma built?", [FERRY, BARGE])
+async def extracted(reply: object, quoting: str = "pointed", **options: Any) -> Extraction:
+    extractor = EvidenceExtractor(ScriptedModel([Rule(reply)]), load_blueprints())
+    reader = SaneReader(quoting=quoting, **options)  # type: ignore[arg-type]
+    return await extractor.extract("When was the ferry Alma built?", [FERRY, BARGE], reader)
 
 
 WHOLE = json.dumps(table(ROW))
@@ -174,8 +176,10 @@ async def test_a_model_that_fails_and_a_question_beyond_the_window_are_raised() 
 )
 async def test_the_worked_example_has_the_letter_of_the_sheet(quoting: str, text: str, letter: str) -> None:
     model = ScriptedModel([Rule(table())])
-    extractor = EvidenceExtractor(model, load_blueprints(), quoting)  # type: ignore[arg-type]
-    await extractor.extract("Which valve?", [candidate(text), FERRY])
+    reader = SaneReader(quoting=quoting)  # type: ignore[arg-type]
+    await EvidenceExtractor(model, load_blueprints()).extract(
+        "Which valve?", [candidate(text), FERRY], reader
+    )
     (request,) = model.asked
     *before, last = (message.content for message in request.messages)
     assert set(re.findall(r"^\[([A-Z]+)\d+\]", last, re.MULTILINE)) == {letter}
@@ -221,46 +225,182 @@ async def test_a_document_with_long_metadata_blocks_no_question(words: str) -> N
     assert len(model.asked[0].messages[-1].content) < 1000
 
 
-MINE = """
-name: CAUSAL
-structure: causes and effects
-use_when: the question asks why
-columns:
-  - {name: cause, definition: what brought it about}
-  - {name: effect, definition: what came of it, rules: In one sentence.}
-  - {name: source, definition: the document}
-"""
+# --------------------------------------------------------------------------- derived rows
+
+SHIPS = (
+    {"source": "S2", "entity": "Alma", "dimension": "passengers", "value": "90"},
+    {"source": "S1", "entity": "Alma", "dimension": "built", "value": "1962"},
+    {"source": "S3", "entity": "Runa", "dimension": "built", "value": "1901"},
+)
+AGE = {"operation": "difference", "from": [2, 3], "value": "61"}
 
 
-async def test_a_blueprint_needs_a_file_and_no_code(tmp_path: Path) -> None:
-    (tmp_path / "causal.yaml").write_text(MINE)
-    (tmp_path / "notes.txt").write_text("no blueprint")
-    blueprints = load_blueprints(tmp_path)
-    assert [one.name for one in blueprints] == ["ATOMIC", "CAUSAL", "COMPARATIVE", "TEMPORAL"]
-    row = {"source": "S1", "cause": "It was built.", "effect": "The ferry Alma."}
-    model = ScriptedModel([Rule(table(row, schema="CAUSAL"))])
-    extraction = await EvidenceExtractor(model, blueprints).extract("Why is there a ferry?", [FERRY])
-    assert (extraction.table.schema, extraction.table.columns) == ("CAUSAL", ("cause", "effect"))
-    assert len(extraction.table.facts) == 1
-    (request,) = model.asked
-    assert "CAUSAL (causes and effects). Use when the question asks why." in request.messages[0].content
-    assert "- effect: what came of it. In one sentence." in request.messages[0].content
-    assert '"cause"' in json.dumps(request.schema)
+def comparative(*claimed: object, rows: tuple[object, ...] = SHIPS) -> dict[str, Any]:
+    return {"table": {"schema": "COMPARATIVE", "rows": list(rows), "derived": list(claimed)}}
 
 
-def test_a_blueprint_may_take_the_place_of_a_shipped_one(tmp_path: Path) -> None:
-    (tmp_path / "mine.yaml").write_text(MINE.replace("CAUSAL", "ATOMIC"))
-    atomic = load_blueprints(tmp_path)[0]
-    assert [column.name for column in atomic.cells] == ["cause", "effect"]
+async def test_a_derived_row_stands_after_those_it_is_computed_from() -> None:
+    found = (await extracted(comparative(AGE))).table
+    assert [row.verdict for row in found.rows] == [*[Verdict.VERIFIED] * 3, Verdict.DERIVED]
+    assert found.rows[3] == EvidenceRow(
+        {"derived": "difference of rows 2 and 3: 1962 - 1901 = 61"},
+        "",
+        Verdict.DERIVED,
+        derivation=Derivation("difference", (2, 3)),
+    )
+    assert (found.schema, found.columns) == ("COMPARATIVE", ("entity", "dimension", "value", "unit"))
+    assert list(found.numbered_facts) == [1, 2, 3, 4]
 
 
-@pytest.mark.parametrize("text", ["", "- a list", "name: X", "name: [", MINE + "extra: 1\n", "\x00"])
-def test_a_bad_blueprint_is_named(tmp_path: Path, text: str) -> None:
-    (tmp_path / "bad.yaml").write_text(text)
-    with pytest.raises(SettingsError, match=r"bad\.yaml is no blueprint"):
-        load_blueprints(tmp_path)
+@pytest.mark.parametrize(
+    "claimed",
+    [
+        {**AGE, "value": "62"},
+        {**AGE, "from": [1, 9]},
+        {**AGE, "from": ["2", "3"]},
+        {**AGE, "from": [2.0, 3.0]},
+        {**AGE, "from": [True, 3]},
+        {**AGE, "from": []},
+        {**AGE, "operation": None},
+        {**AGE, "operation": ["sum"]},
+        {**AGE, "value": {"is": 61}},
+        {**AGE, "value": None},
+    ],
+)
+async def test_a_derived_row_that_does_not_follow_is_dropped_with_a_note(claimed: object) -> None:
+    extraction = await extracted(comparative(claimed))
+    assert [row.verdict for row in extraction.table.rows] == [Verdict.VERIFIED] * 3
+    assert extraction.notes == ("1 of 1 derived rows did not follow from verified rows and were dropped.",)
 
 
-def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match=r"Can't read the blueprints in .*nowhere"):
-        load_blueprints(tmp_path / "nowhere")
+@pytest.mark.parametrize("claimed", ["61", None, [], {}, {"value": "61"}, {"from": [2, 3], "value": "61"}])
+async def test_what_is_no_derived_row_costs_nothing(claimed: object) -> None:
+    extraction = await extracted(comparative(claimed))
+    assert (len(extraction.table.rows), extraction.notes) == (3, ())
+
+
+async def test_nothing_follows_from_a_row_that_is_not_verified() -> None:
+    rows = (*SHIPS[:2], {**SHIPS[2], "value": "1911"})
+    extraction = await extracted(comparative({**AGE, "value": "51"}, rows=rows))
+    assert extraction.table.rows[2].verdict is Verdict.UNVERIFIED
+    assert len(extraction.table.rows) == 3
+
+
+@pytest.mark.parametrize("text", ["{}{}", "{} and {}", '{{"rows": [{}]}} {}', "[{}, {}"])
+async def test_a_derived_row_of_a_broken_table_is_read(text: str) -> None:
+    rows = ", ".join(map(json.dumps, SHIPS))
+    found = (await extracted(text.format(rows, json.dumps(AGE)))).table
+    assert [row.verdict for row in found.rows] == [*[Verdict.VERIFIED] * 3, Verdict.DERIVED]
+
+
+async def test_derived_rows_can_be_switched_off() -> None:
+    assert len((await extracted(comparative(AGE), derive=False)).table.rows) == 3
+    for derive in (True, False):
+        (request,) = await asked_by(SaneReader(derive=derive))
+        assert ('"derived"' in request.messages[0].content) == derive
+        assert ('"derived"' in json.dumps(request.schema)) == derive
+
+
+async def test_only_a_blueprint_of_figures_offers_derived_rows() -> None:
+    (request,) = await asked_by(SaneReader())
+    assert request.schema is not None
+    tables = request.schema["properties"]["table"]["anyOf"]
+    offering = [t["properties"]["schema"].get("const") for t in tables if "derived" in t["properties"]]
+    assert offering == ["COMPARATIVE"]
+    assert all(t["required"] == ["schema", "rows"] for t in tables)
+
+
+# --------------------------------------------------------------------------- what is shown
+
+
+async def asked_by(reader: SaneReader, *candidates: Candidate, **options: Any) -> list[Request]:
+    model = ScriptedModel([Rule(table())], **options)
+    extractor = EvidenceExtractor(model, load_blueprints())
+    await extractor.extract("When was it built?", candidates or (FERRY, BARGE), reader)
+    return model.asked
+
+
+def lines(request: Request) -> list[str]:
+    return request.messages[-1].content.split("\n</sources>")[0].split("\n")[1:]
+
+
+@pytest.mark.parametrize("quoting", ["pointed", "copied"])
+async def test_without_blueprints_the_columns_are_the_models_own(quoting: str) -> None:
+    reader = SaneReader(blueprints=False, quoting=quoting)  # type: ignore[arg-type]
+    (request,) = await asked_by(reader)
+    prompt = "".join(message.content for message in request.messages)
+    assert not any(name in prompt for name in ("ATOMIC", "COMPARATIVE", "TEMPORAL", "$", "${"))
+    assert "Design the columns that suit the question" in prompt
+    assert request.schema is not None
+    (own,) = request.schema["properties"]["table"]["anyOf"]
+    assert own["properties"]["rows"]["items"]["additionalProperties"] == {"type": "string", "maxLength": 400}
+    found = (
+        await extracted(table({"source": "S1", "ship": "Alma", "built": "1962"}), blueprints=False)
+    ).table
+    assert len(found.facts) == 1
+
+
+async def test_the_worked_example_without_blueprints_is_one_that_holds() -> None:
+    (request,) = await asked_by(SaneReader(blueprints=False))
+    _, asked, answered, _ = (message.content for message in request.messages)
+    sentences = dict(re.findall(r"^\[(S\d)\] (.*)$", asked, re.MULTILINE))
+    for row in json.loads(answered)["table"]["rows"]:
+        place = Cited(unit(sentences[row.pop("source")]), info())
+        assert verify(Draft(row, place.unit.text, place), [place]).verdict is Verdict.VERIFIED
+
+
+VALUED = candidate(
+    "The ferry Alma was built in 1962. It carries 90 passengers.",
+    "ferry",
+    title="Ferries",
+    values=("Alma has 90 seats. The ferry Alma was built in 1962.", "Alma has 90 seats."),
+)
+
+
+async def test_values_are_shown_in_place_of_units() -> None:
+    (request,) = await asked_by(SaneReader(read="values"), VALUED, BARGE)
+    assert lines(request) == [
+        "From: Ferries",
+        "[S1] Alma has 90 seats.",
+        "[S2] The ferry Alma was built in 1962.",
+        "[S3] Alma has 90 seats.",
+        "From: Barges",
+        "[S4] The barge Runa was built in 1901.",
+    ]
+    (request,) = await asked_by(SaneReader(read="values", quoting="copied"), VALUED)
+    assert lines(request)[1:] == [
+        "[S1] Alma has 90 seats. The ferry Alma was built in 1962.",
+        "[S2] Alma has 90 seats.",
+    ]
+
+
+async def test_a_row_of_a_value_is_verified_only_where_its_words_stand_in_the_unit() -> None:
+    rows = [{"source": "S1", "fact": "It has 90 seats."}, {"source": "S2", "fact": "It is of 1962."}]
+    model = ScriptedModel([Rule(table(*rows))])
+    extractor = EvidenceExtractor(model, load_blueprints())
+    found = (await extractor.extract("What of Alma?", [VALUED], SaneReader(read="values"))).table
+    assert [row.verdict for row in found.rows] == [Verdict.UNVERIFIED, Verdict.VERIFIED]
+    assert found.rows[1].quote == BUILT
+    assert found.rows[1].source == Source("ferry", "Ferries", (1,))
+
+
+async def test_neighbours_are_shown_in_their_order_as_far_as_the_window_has_room() -> None:
+    two = candidate("The second pier is new.", "piers", 2)
+    around = [candidate(f"Pier {n} is " + "very old " * 30, "piers", n) for n in (1, 3, 4)]
+    model = ScriptedModel([Rule(table({"source": "S1", "fact": "Pier 1 is very old"}))] * 2)
+    extractor = EvidenceExtractor(model, load_blueprints())
+    extraction = await extractor.extract("Which pier?", [two], SaneReader(), around)
+    assert [line[:11] for line in lines(model.asked[0])] == [
+        *("From: piers", "[S1] Pier 1", "[S2] The se", "[S3] Pier 3", "[S4] Pier 4"),
+    ]
+    assert (extraction.table.rows[0].verdict, extraction.notes) == (Verdict.VERIFIED, ())
+    whole = model.count_prompt_tokens(model.asked[0].messages)
+    for missing, shown in ((0, 4), (1, 3), (65, 2), (129, 1)):  # 64 words a pier, its label included
+        window = next(n for n in range(512, 8192) if n - n // 4 >= whole - missing)
+        model = ScriptedModel([Rule(table())], window_tokens=window)
+        extraction = await EvidenceExtractor(model, load_blueprints()).extract(
+            "Which pier?", [two], SaneReader(), around
+        )
+        assert len(lines(model.asked[0])) == 1 + shown
+        assert "The second pier" in model.asked[0].messages[-1].content
+        assert extraction.notes == ("No evidence was extracted.",)

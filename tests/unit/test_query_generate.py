@@ -9,7 +9,7 @@ import pytest
 from mrag.errors import EmptyReplyError, InputError, ModelTimeoutError
 from mrag.models.scripted import Rule, ScriptedModel
 from mrag.query.generate import MARGIN_TOKENS, REPLY_TOKENS, FromTable, FromUnits, FromValues, Generator
-from mrag.schema import Candidate, EvidenceRow, EvidenceTable, Source, Verdict
+from mrag.schema import Candidate, Derivation, EvidenceRow, EvidenceTable, Source, Verdict
 from mrag.settings import PlainReader
 from tests.query_pool import candidate, info, pool
 
@@ -199,7 +199,7 @@ async def test_the_facts_of_a_table_are_read_and_nothing_else() -> None:
     )
     assert shown(asked) == (
         '1. fact: Alma is of 1962.; quote: "Alma was built in 1962." (Ferries)\n'
-        '2. fact: Alma is old.; quote: "Alma is old." (ferry.md)'
+        '3. fact: Alma is old.; quote: "Alma is old." (ferry.md)'
     )
     assert "1963" not in "".join(message.content for message in asked.asked[0].messages)
     assert (generated.text, generated.context, generated.notes) == ("1962", None, ())
@@ -220,7 +220,6 @@ async def test_a_table_without_facts_shows_nothing_and_founds_no_number(
     [
         ("1962", None),
         ("nineteen", "19"),
-        ("1962 [9]", "9"),  # a citation of a row that is not there
         ("1962, see rows 7 and 8.", "7, 8"),
         ("In 1962, as the document of 2024-05-03 says", "3, 2024"),
         ("12 years", None),  # of the question
@@ -282,3 +281,64 @@ async def test_a_question_beyond_the_window_is_refused_by_name(reading: Any) -> 
     with pytest.raises(InputError, match="too long") as raised:
         await Generator(asked).generate("why " * 700, reading)
     assert (raised.value.field, asked.asked) == ("question", [])
+
+
+# --------------------------------------------------------------------------- citations
+
+DERIVED = EvidenceRow(
+    {"derived": "difference of rows 1 and 2: 1962 - 1901 = 61"},
+    "",
+    Verdict.DERIVED,
+    derivation=Derivation("difference", (1, 2)),
+)
+AGES = table(row("Alma is of 1962."), row("Runa is of 1901."), row("It is old.", Verdict.UNVERIFIED), DERIVED)
+
+
+async def test_a_derived_row_is_shown_as_its_arithmetic() -> None:
+    asked = model("61 years")
+    generated = await Generator(asked).answer_table(QUESTION, AGES)
+    assert shown(asked).split("\n")[2] == "4. difference of rows 1 and 2: 1962 - 1901 = 61"
+    assert (generated.text, generated.notes, generated.citations) == ("61 years", (), (4,))
+
+
+async def test_a_number_that_follows_from_no_row_is_noted_beside_derived_ones() -> None:
+    generated = await Generator(model("62 years")).answer_table(QUESTION, AGES)
+    assert generated.notes == ("The answer states 62, which stands in no evidence row.",)
+    assert generated.citations == ()
+
+
+@pytest.mark.parametrize(
+    ("reply", "text", "citations", "notes"),
+    [
+        ("1962 [1]", "1962", (1,), ()),
+        ("Runa [2], not Alma [1][2]", "Runa, not Alma", (2, 1), ()),
+        ("61 years [4]", "61 years", (4,), ()),
+        ("Runa", "Runa", (2,), ()),  # by rule
+        ("Runa [9]", "Runa", (2,), ("The answer cites row 9, which is no row that it was given.",)),
+        ("1962 [1] [3]", "1962", (1,), ("The answer cites row 3, which is no row that it was given.",)),
+        ("unknown", "unknown", (), ()),
+        ("[2]", "", (2,), ("The model cited rows and wrote no answer.",)),
+    ],
+)
+async def test_citations_are_a_value_and_no_part_of_the_text(
+    reply: str, text: str, citations: tuple[int, ...], notes: tuple[str, ...]
+) -> None:
+    generated = await Generator(model(reply)).answer_table(QUESTION, AGES)
+    assert (generated.text, generated.citations, generated.notes) == (text, citations, notes)
+
+
+async def test_a_model_is_asked_to_cite_only_where_that_is_wanted() -> None:
+    prompts = []
+    for reading in (FromTable(AGES), FromTable(AGES, "model")):
+        asked = model("1962 [1]")
+        generated = await Generator(asked).generate(QUESTION, reading)
+        assert (generated.text, generated.citations) == ("1962", (1,))
+        prompts.append(asked.asked[0].messages)
+    assert "square brackets" not in prompts[0][0].content
+    assert "square brackets" in prompts[1][0].content
+    assert prompts[0][1] == prompts[1][1]
+
+
+async def test_marks_in_an_answer_from_raw_text_are_its_own() -> None:
+    generated = await Generator(model("1962 [3]")).answer_units(QUESTION, (FERRY,), 640)
+    assert (generated.text, generated.citations) == ("1962 [3]", ())

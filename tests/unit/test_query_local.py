@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mrag.errors import CollectionError, ModelError, NotFoundError
+from mrag.errors import CollectionError, ModelError, NotFoundError, SettingsError
 from mrag.models.encoder import Kind
 from mrag.models.scripted import Rule, ScriptedModel
 from mrag.query.local import encoding, local_pipeline
@@ -123,3 +123,35 @@ async def test_collections_are_those_below_the_root(settings: Settings) -> None:
 async def test_another_encoder_than_that_of_the_collection_is_refused(settings: Settings) -> None:
     with pytest.raises(CollectionError, match="another"):
         await local_pipeline(settings, ScriptedModel([]), FakeEncoder("another")).answer(QUESTION)
+
+
+async def test_blueprints_of_a_folder_are_offered(settings: Settings, tmp_path: Path) -> None:
+    folder = tmp_path / "blueprints"
+    folder.mkdir()
+    (folder / "causal.yaml").write_text(
+        "{name: CAUSAL, structure: causes, use_when: it asks why, columns: [{name: cause, definition: it}]}"
+    )
+    with_folder = settings.model_copy(update={"blueprints_folder": folder})
+    for chosen, offered in ((settings, False), (with_folder, True)):
+        model = ScriptedModel(RULES)
+        question = question_for(settings, QUESTION.text, retrieval="keys")
+        await local_pipeline(chosen, model, FakeEncoder()).answer(question)
+        asked = next(request for request in model.asked if request.purpose == "evidence")
+        assert ("CAUSAL" in asked.messages[0].content) == offered
+    missing = settings.model_copy(update={"blueprints_folder": tmp_path / "nowhere"})
+    with pytest.raises(SettingsError, match="blueprints"):
+        local_pipeline(missing, ScriptedModel([]), FakeEncoder())
+
+
+async def test_neighbours_of_a_selected_unit_are_read_from_the_collection(tmp_path: Path) -> None:
+    add(tmp_path, "harbour", [make_entry("ferry", [["When was Alma built?"], ["Runa?"], ["Pier?"]])])
+    settings = parse_settings({"collection": {"root": str(tmp_path), "name": "harbour"}})
+    table = {"schema": "ATOMIC", "rows": [{"source": "S1", "fact": "Runa"}]}
+    for n, shown in ((0, 1), (1, 2), (10, 3)):
+        model = ScriptedModel([Rule({"table": table}, purpose="evidence"), Rule("1962", purpose="answer")])
+        pipeline = local_pipeline(settings, model, FakeEncoder())
+        options = {"retrieval": "keys", "k": 1, "w": 1, "neighbours": n}
+        answer = await pipeline.answer(question_for(settings, "When was Alma built?", **options))
+        lines = model.asked[0].messages[-1].content.split("\n")
+        assert sum(line.startswith("[S") for line in lines) == shown
+        assert answer.generation == 1

@@ -12,6 +12,7 @@ from mrag.models.scripted import Rule, ScriptedModel
 from mrag.query.blueprints import load_blueprints
 from mrag.query.evidence import EvidenceExtractor
 from mrag.query.generate import FromTable, FromUnits, FromValues, Generated, Generator, Reading
+from mrag.query.neighbours import Around
 from mrag.query.pipeline import Pipeline, pool_size
 from mrag.query.question import Question
 from mrag.query.select import Selection, Selector
@@ -52,7 +53,7 @@ class Stages:
         self._found, self._missing, self._down, self._late = found, missing, down, late
         self._error = error or ModelError("It is down.")
 
-    def pipeline(self) -> Pipeline:
+    def pipeline(self, beside: Any = None) -> Pipeline:
         generator = Generator(self.model)
 
         async def retrieve(question: Question, w: int) -> Pool:
@@ -68,6 +69,7 @@ class Stages:
             self._stage("select", Selector(self.model).select),
             self._stage("extract", EvidenceExtractor(self.model, load_blueprints()).extract),
             self._stage("generate", generate),
+            beside,
         )
 
     def _stage(self, name: str, work: Any) -> Any:
@@ -247,3 +249,85 @@ async def test_a_pool_of_at_most_k_needs_two_calls() -> None:
     answer = await stages.pipeline().answer(SANE)
     assert [request.purpose for request in stages.model.asked] == ["evidence", "answer"]
     assert answer.trace[1].usage == Selection(()).usage
+
+
+# --------------------------------------------------------------------------- what a reader may choose
+
+
+def sane(**options: Any) -> Question:
+    return Question(SANE.text, "harbour", reader=SaneReader(w=3, k=2, **options))
+
+
+WRONG = Rule(
+    {"table": {"schema": "ATOMIC", "rows": [{"source": "S1", "fact": "It was in 1963."}]}}, purpose="evidence"
+)
+
+
+async def test_without_extraction_two_calls_are_made_and_units_are_read() -> None:
+    stages = Stages()
+    answer = await stages.pipeline().answer(sane(extract=False, budget_tokens=7))
+    assert [request.purpose for request in stages.model.asked] == ["select", "answer"]
+    assert stages.readings == [FromUnits((FERRY, PIER), 7)]
+    assert answer.notes == ("Evidence is not extracted; the answer reads the source units.",)
+    assert (answer.evidence, answer.citations) == (None, ())
+    assert [trace.stage for trace in answer.trace] == ["retrieve", "select", "generate"]
+
+
+async def test_a_reader_may_abstain_for_want_of_evidence() -> None:
+    stages = Stages([RULES[0], WRONG, RULES[2]])
+    answer = await stages.pipeline().answer(sane(no_evidence="abstain"))
+    assert [request.purpose for request in stages.model.asked] == ["select", "evidence"]
+    assert (answer.text, answer.sources, answer.context, answer.citations) == ("unknown", (), None, ())
+    assert answer.evidence is not None
+    assert answer.notes[-1] == "No evidence row is verified: the documents do not answer."
+    assert (await Stages().pipeline().answer(sane(no_evidence="abstain"))).text == "1962"
+
+
+async def test_a_stage_that_is_down_is_no_silence_of_the_documents() -> None:
+    answer = await Stages(down=("extract",)).pipeline().answer(sane(no_evidence="abstain"))
+    assert (answer.text, answer.evidence) == ("", None)
+    assert answer.notes[-1] == "No evidence row is verified: nothing is answered."
+
+
+async def test_an_answer_carries_the_rows_that_it_cites() -> None:
+    answer = await Stages().pipeline().answer(SANE)
+    assert answer.citations == (1,)
+    plain = await Stages().pipeline().answer(PLAIN)
+    assert plain.citations == ()
+
+
+async def test_citations_may_be_asked_of_the_model() -> None:
+    stages = Stages([*RULES[:2], Rule("1962 [1]", purpose="answer", contains=("square brackets",))])
+    answer = await stages.pipeline().answer(sane(citations="model"))
+    assert (answer.text, answer.citations) == ("1962", (1,))
+
+
+BESIDE = candidate("The ferry Alma was sold in 1990.", "ferry", 2, title="Ferries")
+
+
+async def test_neighbours_are_fetched_for_those_who_want_them() -> None:
+    asked: list[Any] = []
+
+    async def beside(*arguments: Any) -> Around:
+        asked.append(arguments)
+        return Around((BESIDE,))
+
+    question = sane(neighbours=3)
+    stages = Stages()
+    answer = await stages.pipeline(beside).answer(question)
+    assert asked == [(question, (FERRY, PIER), 3, 3)]
+    assert "The ferry Alma was sold in 1990." in stages.model.asked[1].messages[-1].content
+    assert [trace.stage for trace in answer.trace][1:4] == ["select", "neighbours", "extract"]
+    await Stages().pipeline(beside).answer(SANE)
+    assert len(asked) == 1
+
+
+async def test_without_neighbours_the_selected_units_are_read() -> None:
+    async def down(*arguments: Any) -> Around:
+        raise ModelError("It is down.")
+
+    for beside, note in ((None, "There is no neighbours stage"), (down, "Stage neighbours failed")):
+        answer = await Stages().pipeline(beside).answer(sane(neighbours=1))
+        assert answer.text == "1962"
+        assert answer.notes[0].startswith(note)
+        assert answer.notes[0].endswith("no neighbours are shown.")

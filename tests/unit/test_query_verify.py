@@ -115,8 +115,9 @@ def test_a_line_of_control_tokens_can_be_quoted(line: str) -> None:
         ("It brings 5 billion letters.", False),
         ("It brings a million letters.", False),
         ("It brings one million letters.", False),
-        ("It opens on 3 May.", True),
-        ("It opens on May 3rd.", True),
+        ("It is not open on 3 May.", True),
+        ("It is not open on May 3rd.", True),
+        ("It opens on 3 May.", False),
         ("It opens on 4 May.", False),
         ("It opens on 3 June.", False),
         ("It opens on 3 june.", False),
@@ -124,6 +125,8 @@ def test_a_line_of_control_tokens_can_be_quoted(line: str) -> None:
         ("It is -4 degrees.", True),
         ("It is 4 degrees.", False),
         ("Its registration is VP-09.", False),
+        ("It does not carry 90 passengers.", False),
+        ("The Alma was not built in Gdansk.", False),
     ],
 )
 def test_numbers_dates_and_names_must_stand_in_the_quote(fact: str, holds: bool) -> None:
@@ -183,6 +186,29 @@ def test_only_what_orders_rows_needs_no_quote(cells: dict[str, str], holds: bool
     row = verify(Draft({"event": "It carries 90", **cells}, quote, ALMA, columns), SHOWN)
     assert (row.verdict is Verdict.VERIFIED) == holds
     assert verdict(quote, event="It carries 90", position="7") is Verdict.UNVERIFIED
+
+
+@pytest.mark.parametrize(
+    ("text", "fact", "holds"),
+    [
+        ("She was the 12th member of the club.", "The club has 12 members.", False),
+        ("She was the 12th member of the club.", "She was the 12th member.", True),
+        ("The club has 12 members.", "She was the 12th member.", False),
+        ("It stays between 10 -5 degrees there.", "It is -5 degrees.", False),
+        ("It stays between 10 -5 degrees there.", "It is 5 degrees.", False),
+        ("It stays between 10 -5 degrees there.", "It stays between 10 -5 degrees.", True),
+        ("It fell to -5 degrees there.", "It fell to -5 degrees.", True),
+        ("Kessova bought the Pellibrand works.", "Pellibrand bought Kessova.", False),
+        ("Kessova bought the Pellibrand works.", "Pellibrand was bought by Kessova.", True),
+        ("Suppliers of rope are rated once a year.", "A supplier of rope is rated once a year.", True),
+        ("Each supplier of rope is rated once a year.", "Suppliers of rope are rated once a year.", True),
+        ("No fish were lost in that summer.", "Nobody lost fish in that summer.", True),
+    ],
+)
+def test_what_looks_like_the_quote_and_says_something_else(text: str, fact: str, holds: bool) -> None:
+    place = Cited(unit(text), info())
+    row = verify(Draft({"fact": fact}, text, place), [place])
+    assert (row.verdict is Verdict.VERIFIED) == holds
 
 
 def test_a_claim_in_a_script_without_capitals_has_the_words_of_its_quote() -> None:

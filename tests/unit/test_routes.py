@@ -39,7 +39,7 @@ from mrag.settings import SaneReader, Settings, parse_settings
 from serve.access import token_of
 from serve.calls import StageDownError
 from serve.limits import MAX_BODY_BYTES
-from serve.routes import create_api
+from serve.routes import QueryBody, create_api
 
 UNIT = SourceUnit("a.md", 1, 0, 14, "Ada built it.", ("Makers",))
 RECORD = Record("r1", "a.md", ("Who built it?",), "Ada built it.", (1,))
@@ -68,7 +68,12 @@ class Stages:
         return Selection(pool.candidates[: reader.k])
 
     async def extract(
-        self, question: str, candidates: Sequence[Candidate], timeout_s: float | None
+        self,
+        question: str,
+        candidates: Sequence[Candidate],
+        reader: SaneReader,
+        around: Sequence[Candidate],
+        timeout_s: float | None,
     ) -> Extraction:
         return Extraction(EvidenceTable("ATOMIC", ("fact",), (ROW,)))
 
@@ -105,11 +110,12 @@ async def test_an_answer_carries_text_evidence_sources_and_trace() -> None:
             "quote": "Ada built it.",
             "verdict": "verified",
             "source": {"document_id": "a.md", "title": "A", "units": [1], "pages": []},
+            "derivation": None,
         }
     ]
     assert answer["sources"] == [{"document_id": "a.md", "title": "A", "units": [1], "pages": []}]
     assert [stage["stage"] for stage in answer["trace"]] == ["retrieve", "select", "extract", "generate"]
-    assert answer["generation"] == 7
+    assert (answer["generation"], answer["citations"]) == (7, [])
 
 
 async def test_a_pool_shows_key_scores_records_and_unit_offsets() -> None:
@@ -170,6 +176,20 @@ async def test_a_request_chooses_the_form_of_selection() -> None:
     assert [question.reader.select for question in stages.asked] == ["each", "listed"]  # type: ignore[union-attr]
 
 
+async def test_every_part_of_the_reader_can_be_chosen_by_a_request() -> None:
+    stages = Stages()
+    options = {"quoting": "copied", "read": "values", "blueprints": False, "derive": False}
+    options |= {"citations": "model", "no_evidence": "abstain", "neighbours": 2}
+    await post("/v1/query", {"question": "Who?", **options}, stages=stages)
+    await post("/v1/query", {"question": "Who?", "extract": False}, stages=stages)
+    assert [question.reader for question in stages.asked] == [
+        SaneReader(**options),  # type: ignore[arg-type]
+        SaneReader(extract=False),
+    ]
+    chosen = set(QueryBody.model_fields) & set(SaneReader.model_fields)
+    assert chosen >= {*options, "extract", "w", "k", "budget_tokens"}
+
+
 async def test_a_request_for_keys_alone_wins_over_units_in_the_settings() -> None:
     stages = Stages()
     await post("/v1/query", {"question": "Who?", "retrieval": "keys"}, stages=stages)
@@ -199,6 +219,12 @@ async def test_a_filter_reaches_the_search(path: str) -> None:
         ({"question": "Who?", "reader": "plain", "w": 3}, 400, "w"),
         ({"question": "Who?", "reader": "plain", "select": "each"}, 400, "select"),
         ({"question": "Who?", "select": "all"}, 422, "select"),
+        ({"question": "Who?", "reader": "plain", "quoting": "copied"}, 400, "quoting"),
+        ({"question": "Who?", "extract": False, "no_evidence": "abstain"}, 400, "no_evidence"),
+        ({"question": "Who?", "neighbours": 11}, 400, "neighbours"),
+        ({"question": "Who?", "neighbours": -1}, 400, "neighbours"),
+        ({"question": "Who?", "read": "keys"}, 422, "read"),
+        ({"question": "Who?", "blueprints_folder": "/etc"}, 422, "blueprints_folder"),
         ({"question": "Who?", "reader": "magic"}, 422, "reader"),
         ({"question": "Who?", "retrieval": "magic"}, 422, "retrieval"),
         ({"question": "Who?", "surprise": 1}, 422, "surprise"),

@@ -1,0 +1,75 @@
+"""Blueprints: those that ship, one of a user's own without code, and bad ones by name."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mrag.errors import SettingsError
+from mrag.models.scripted import Rule, ScriptedModel
+from mrag.query.blueprints import load_blueprints
+from mrag.query.evidence import EvidenceExtractor
+from tests.query_pool import candidate
+
+FERRY = candidate("The ferry Alma was built in 1962. It carries 90 passengers.", "ferry", title="Ferries")
+
+
+def table(*rows: object, schema: str = "ATOMIC") -> dict[str, Any]:
+    return {"table": {"schema": schema, "rows": list(rows)}}
+
+
+MINE = """
+name: CAUSAL
+structure: causes and effects
+use_when: the question asks why
+columns:
+  - {name: cause, definition: what brought it about}
+  - {name: effect, definition: what came of it, rules: In one sentence.}
+  - {name: source, definition: the document}
+"""
+
+
+async def test_a_blueprint_needs_a_file_and_no_code(tmp_path: Path) -> None:
+    (tmp_path / "causal.yaml").write_text(MINE)
+    (tmp_path / "notes.txt").write_text("no blueprint")
+    blueprints = load_blueprints(tmp_path)
+    assert [one.name for one in blueprints] == ["ATOMIC", "CAUSAL", "COMPARATIVE", "TEMPORAL"]
+    row = {"source": "S1", "cause": "It was built.", "effect": "The ferry Alma."}
+    model = ScriptedModel([Rule(table(row, schema="CAUSAL"))])
+    extraction = await EvidenceExtractor(model, blueprints).extract("Why is there a ferry?", [FERRY])
+    assert (extraction.table.schema, extraction.table.columns) == ("CAUSAL", ("cause", "effect"))
+    assert len(extraction.table.facts) == 1
+    (request,) = model.asked
+    assert "CAUSAL (causes and effects). Use when the question asks why." in request.messages[0].content
+    assert "- effect: what came of it. In one sentence." in request.messages[0].content
+    assert '"cause"' in json.dumps(request.schema)
+
+
+def test_a_blueprint_may_take_the_place_of_a_shipped_one(tmp_path: Path) -> None:
+    (tmp_path / "mine.yaml").write_text(MINE.replace("CAUSAL", "ATOMIC"))
+    atomic = load_blueprints(tmp_path)[0]
+    assert [column.name for column in atomic.cells] == ["cause", "effect"]
+
+
+@pytest.mark.parametrize("text", ["", "- a list", "name: X", "name: [", MINE + "extra: 1\n", "\x00"])
+def test_a_bad_blueprint_is_named(tmp_path: Path, text: str) -> None:
+    (tmp_path / "bad.yaml").write_text(text)
+    with pytest.raises(SettingsError, match=r"bad\.yaml is no blueprint"):
+        load_blueprints(tmp_path)
+
+
+def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=r"Can't read the blueprints in .*nowhere"):
+        load_blueprints(tmp_path / "nowhere")
+
+
+def test_the_shipped_blueprints_have_the_columns_of_tables_9_to_11() -> None:
+    shipped = {one.name: [column.name for column in one.columns] for one in load_blueprints()}
+    assert shipped == {
+        "ATOMIC": ["fact", "evidence quote", "source", "source date"],
+        "COMPARATIVE": ["entity", "dimension", "value", "unit", "evidence quote", "source"],
+        "TEMPORAL": ["event", "position", "resolved date", "date precision", "evidence quote", "source"],
+    }
