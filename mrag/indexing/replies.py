@@ -22,6 +22,7 @@ _STRINGS = {
 _POINTERS = re.compile(rf"""["']{POINTERS}["']\s*:\s*(?:\[[^\]{{}}]*\]|["'][^"'{{}}]*["']|\d+)""")
 _KEYS = re.compile(rf"""["']{KEYS}["']\s*:\s*\[(?P<list>.*?)(?:\]\s*(?=[,}}])|\Z)""", re.DOTALL)
 _ITEM = re.compile(r"""(?P<quote>["'])(?P<text>.*?)(?P=quote)(?=\s*,|\s+["']|\s*\Z)""", re.DOTALL)
+_NAMED = re.compile(r"""["'“”‘’].*}\Z""", re.DOTALL)
 _BARE_QUOTE = re.compile(r'(?<!\\)"')
 _BAD_ESCAPE = re.compile(r'\\(?!["\\/bfnrtu])')
 
@@ -56,8 +57,8 @@ def _salvaged(answer: str, form: Form) -> Iterator[Raw]:
             yield from _records_in(found)
             continue
         fields = _by_fields(found)
-        # What opens around other objects, and what was cut, is no record of its own.
-        if fields.keys() >= set(form.fields) or found.endswith("}"):
+        # What opens around other objects, what was cut, and a formula's braces are no records of their own.
+        if fields.keys() >= set(form.fields) or _NAMED.search(found):
             yield fields
 
 
