@@ -1,0 +1,68 @@
+"""One YAML file becomes one typed tree; unknown keys are refused with their path.
+
+The defaults are the local machine: two cores, no GPU, the models that the quickstart fetches.
+"""
+
+from mrag.settings.cluster import LOOPBACK, DeploymentSettings, PoolSettings
+from mrag.settings.extraction import DocumentSettings, ExtractionSettings, MarkerExample
+from mrag.settings.method import (
+    FixedBuilder,
+    LegWeights,
+    MarkersBuilder,
+    PlainReader,
+    ReaderSettings,
+    RetrievalSettings,
+    SaneReader,
+    SynopsisSettings,
+)
+from mrag.settings.models import (
+    EncoderSettings,
+    LanguageModelSettings,
+    OpenAISettings,
+    RateSettings,
+    ScriptedSettings,
+    VllmSettings,
+)
+from mrag.settings.storage import CollectionSettings, DenseSettings, SparseSettings
+from mrag.settings.strict import Strict
+from mrag.settings.tree import (
+    Settings,
+    load_settings,
+    method_names,
+    method_tree,
+    parse_settings,
+    require_absolute_root,
+)
+
+__all__ = [
+    "LOOPBACK",
+    "CollectionSettings",
+    "DenseSettings",
+    "DeploymentSettings",
+    "DocumentSettings",
+    "EncoderSettings",
+    "ExtractionSettings",
+    "FixedBuilder",
+    "LanguageModelSettings",
+    "LegWeights",
+    "MarkerExample",
+    "MarkersBuilder",
+    "OpenAISettings",
+    "PlainReader",
+    "PoolSettings",
+    "RateSettings",
+    "ReaderSettings",
+    "RetrievalSettings",
+    "SaneReader",
+    "ScriptedSettings",
+    "Settings",
+    "SparseSettings",
+    "Strict",
+    "SynopsisSettings",
+    "VllmSettings",
+    "load_settings",
+    "method_names",
+    "method_tree",
+    "parse_settings",
+    "require_absolute_root",
+]

@@ -1,0 +1,70 @@
+"""Ray: the actors of the job, and the deployments of the service."""
+
+from __future__ import annotations
+
+from pydantic import Field, model_validator
+
+from mrag.settings.strict import Strict
+
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+
+
+class PoolSettings(Strict):
+    """One pool of Ray Data actors: its bounds, and what each actor holds."""
+
+    min_actors: int = Field(1, ge=1)
+    max_actors: int = Field(1, ge=1)
+    num_cpus: float = Field(0.5, ge=0)
+    num_gpus: float = Field(0.0, ge=0)
+
+    @model_validator(mode="after")
+    def _bounds_are_in_order(self) -> PoolSettings:
+        if self.min_actors > self.max_actors:
+            raise ValueError("min_actors must not exceed max_actors")
+        return self
+
+
+class JobSettings(Strict):
+    """`jobs/index.py`: its two pools, and the share of a CPU of each reading or writing task."""
+
+    extractors: PoolSettings = PoolSettings(num_cpus=1.0)
+    encoders: PoolSettings = PoolSettings()
+    task_num_cpus: float = Field(0.25, gt=0)
+
+
+class DeploymentSettings(Strict):
+    """One Ray Serve deployment: autoscaling bounds and what each replica holds.
+
+    `max_ongoing` is the number of requests that one replica works on at once.
+    """
+
+    min_replicas: int = Field(1, ge=0)
+    max_replicas: int = Field(1, ge=1)
+    max_ongoing: int = Field(64, ge=1)
+    num_cpus: float = Field(0.1, ge=0)
+    num_gpus: float = Field(0.0, ge=0)
+
+
+class ServeSettings(Strict):
+    """The HTTP service. Without `token_env` it answers on a loopback address only."""
+
+    host: str = "127.0.0.1"
+    port: int = Field(8000, ge=1, le=65535)
+    token_env: str | None = None
+    timeout_s: float = Field(300.0, gt=0)
+    gateway: DeploymentSettings = DeploymentSettings()
+    retriever: DeploymentSettings = DeploymentSettings()
+    encoder: DeploymentSettings = DeploymentSettings()
+    selector: DeploymentSettings = DeploymentSettings()
+    extractor: DeploymentSettings = DeploymentSettings()
+    generator: DeploymentSettings = DeploymentSettings()
+    language_model: DeploymentSettings = DeploymentSettings(num_cpus=1.0)
+
+    @model_validator(mode="after")
+    def _open_only_with_a_token(self) -> ServeSettings:
+        if self.host not in LOOPBACK and not self.token_env:
+            raise ValueError(
+                f"host {self.host} can be reached from other machines: set token_env to the name "
+                "of an environment variable that holds a bearer token"
+            )
+        return self
