@@ -11,14 +11,15 @@ help: ## show this list
 venv: ## make .venv from requirements/cpu.txt (nothing to do if it is as locked)
 	@bash scripts/venv.sh
 
-quickstart: venv ## index the sample corpus, serve it, ask three questions (DOCS=folder: your own)
+quickstart: venv ## index the sample corpus, serve it, ask three questions (DOCS=folder: your own, asked nothing)
 	@$(VENV_PYTHON) -m jobs.quickstart $(if $(DOCS),--docs "$(DOCS)")
 
 serve: venv ## the same without the questions, and keep serving until Ctrl-C (DOCS=folder)
 	@$(VENV_PYTHON) -m jobs.quickstart --keep --questions 0 $(if $(DOCS),--docs "$(DOCS)")
 
-ask: venv ## ask a running service (Q="...", COLLECTION=name, READER=plain)
-	@$(VENV_PYTHON) -m jobs.questions "$(Q)" --collection "$(or $(COLLECTION),sample)" $(if $(READER),--reader $(READER))
+ask: venv ## ask a running service (Q="...", COLLECTION=name, READER=plain, URL=http://...)
+	@: $(or $(Q),$(error Write the question: make ask Q="..."))
+	@$(VENV_PYTHON) -m jobs.questions "$(Q)" --collection "$(or $(COLLECTION),sample)" $(if $(READER),--reader $(READER)) $(if $(URL),--url "$(URL)")
 
 test: lint types imports ## lint, types, import rules and the test suite (under 20 minutes)
 	$(VENV_PYTHON) -m pytest -m "not slow"

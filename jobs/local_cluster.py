@@ -82,20 +82,25 @@ def ray_head(logs: Path) -> Iterator[Cluster]:
         *("--dashboard-host=127.0.0.1", f"--dashboard-port={dashboard}"),
         f"--dashboard-agent-listen-port={agent}",
     ]
+    token = environment["RAY_AUTH_TOKEN"]
     with process(command, logs / "ray.log", environment) as child:
-        wait_for(f"http://127.0.0.1:{dashboard}/api/version", child, logs / "ray.log")
+        wait_for(f"http://127.0.0.1:{dashboard}/api/version", child, logs / "ray.log", token)
         # The agent runs jobs, and is up after the dashboard that takes them.
-        wait_for(f"http://127.0.0.1:{agent}/api/healthz", child, logs / "ray.log")
+        wait_for(f"http://127.0.0.1:{agent}/api/healthz", child, logs / "ray.log", token)
         yield Cluster(f"127.0.0.1:{port}", f"http://127.0.0.1:{dashboard}", environment)
 
 
-def wait_for(url: str, child: subprocess.Popen[bytes], log: Path) -> None:
-    """Returns when the URL answers; MragError, with the end of the log, when the child dies or time is up."""
+def wait_for(url: str, child: subprocess.Popen[bytes], log: Path, token: str = "") -> None:
+    """Returns when the URL answers; MragError, with the end of the log, when the child dies or time is up.
+
+    A stranger that took the port in the meantime refuses the token, and is not taken for the child.
+    """
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
     deadline = time.monotonic() + START_TIMEOUT_S
     while time.monotonic() < deadline and child.poll() is None:
         with contextlib.suppress(httpx.HTTPError):
-            if httpx.get(url, timeout=5).status_code < 500:
+            if httpx.get(url, timeout=5, headers=headers).is_success:
                 return
         time.sleep(0.5)
     tail = "\n".join(log.read_text("utf-8", "replace").splitlines()[-15:])
-    raise MragError(f"{url} did not come up; the end of its log says:\n{tail}")
+    raise MragError(f"{url} did not come up: try again. The end of its log, {log}, says:\n{tail}")

@@ -28,6 +28,7 @@ from mrag.settings import Settings, load_settings
 
 ASKED = 3
 SAMPLE = "sample"
+PORT = 8000
 # Ray leaves these folders out in any case, and warns of it where they go by their bare names.
 NO_ADVICE = {"RAY_OVERRIDE_RUNTIME_ENV_DEFAULT_EXCLUDES": "/.git,/.venv"}
 console = Terminal()
@@ -68,14 +69,16 @@ def run(chosen: Chosen, folder: Path, questions: int, keep: bool) -> int:
     logs = Path(tempfile.mkdtemp(prefix="mrag-quickstart-"))
     console.rule("1  models")
     fetch_models(settings, console)
+    console.rule("2  index")
+    console.print(Text("starting Ray on this machine, half a minute", style="dim"))
     with ray_head(logs) as cluster:
-        console.rule("2  index")
         submit(cluster, chosen, folder)
         console.rule("3  ask")
         with service(cluster, chosen, logs) as url:
             right = [checked(url, settings, item) for item in read_questions(questions)]
             if keep:
                 console.print(f"Serving on {url} - stop with Ctrl-C.")
+                console.print(f"ask, in another terminal:  {ask_command(settings)}")
                 threading.Event().wait()
     return 0 if sum(right) >= len(right) - 1 else 1
 
@@ -95,7 +98,7 @@ def submit(cluster: Cluster, chosen: Chosen, folder: Path) -> None:
     command[0] = tool("ray")
     environment = {**cluster.environment, **NO_ADVICE}
     if subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, check=False).returncode:
-        raise MragError("The indexing job failed: its log above says why.")
+        raise MragError("The indexing job did not end well, or was not taken: the lines above say why.")
 
 
 @contextlib.contextmanager
@@ -113,6 +116,13 @@ def service(cluster: Cluster, chosen: Chosen, logs: Path) -> Iterator[str]:
 def end_by_signal(number: int, _: object) -> None:
     """Leaves every block in order, so that no process stays behind."""
     raise SystemExit(128 + number)
+
+
+def ask_command(settings: Settings) -> str:
+    """How this service is asked."""
+    serve = settings.serve
+    url = f" URL=http://{serve.host}:{serve.port}" if serve.port != PORT else ""
+    return f'make ask Q="..." COLLECTION={settings.collection.name}{url}'
 
 
 def farewell(docs: Path | None, name: str) -> None:
@@ -140,7 +150,7 @@ def main(
     """Index a folder and answer questions about it, on a Ray of its own on this machine."""
     signal.signal(signal.SIGTERM, end_by_signal)
     name = collection_name(docs.resolve()) if docs else SAMPLE
-    chosen = Chosen(config, (*place(root, name, free_port(8000)), *(overrides or ())))
+    chosen = Chosen(config, (*place(root, name, free_port(PORT)), *(overrides or ())))
     try:
         with as_file(files("mrag") / "data" / "sample" / "documents") as sample:
             code = run(chosen, docs.resolve() if docs else sample, 0 if docs else questions, keep)

@@ -29,14 +29,22 @@ python_3_11() {
 
 # Turns pip's lines into one that counts; in a log file, into one for every fiftieth package.
 progress() {
-  awk -v total="$(grep -c == "$lock")" -v live="$([ -t 1 ] && echo 1 || true)" '
-    function show(text) { printf live ? "\r\033[K      %s" : "      %s\n", text; fflush() }
-    /^(Collecting|Processing|Requirement already satisfied)/ { n++ }
-    { sub(/.*\//, "", $2) }
-    /^(Collecting|Processing)/ && (live || n % 50 == 0) { show("package " n " of " total ": " $2) }
-    /^ *Downloading .* MB/ && live { show("package " n " of " total ": " $2 " " $3 " " $4) }
-    /^Installing collected packages/ { show("unpacking, about a minute") }
-    END { if (live) printf "\r\033[K" }'
+  local live="" n=0 total line name
+  total="$(grep -c == "$lock")"
+  [ -t 1 ] && live=1
+  show() { if [ "$live" ]; then printf '\r\033[K      %s' "$1"; else printf '      %s\n' "$1"; fi; }
+  while IFS= read -r line; do
+    name="${line#* }" name="${name%% *}" name="${name##*/}"
+    case "$line" in
+      "Requirement already satisfied"*) n=$((n + 1)) ;;
+      Collecting* | Processing*)
+        n=$((n + 1))
+        if [ "$live" ] || [ $((n % 50)) = 0 ]; then show "package $n of $total: $name"; fi ;;
+      *Downloading*MB*) if [ "$live" ]; then show "package $n of $total: ${line##*/}"; fi ;;
+      "Installing collected packages"*) show "unpacking, about a minute" ;;
+    esac
+  done
+  if [ "$live" ]; then printf '\r\033[K'; fi
 }
 
 install_torch() {

@@ -138,6 +138,8 @@ def plan(
     from mrag.indexing.plan import plan_folder
 
     settings = load_settings(config, tuple(overrides or ()))
+    if not as_json:
+        fetch_models(settings, console)
     found = asyncio.run(plan_folder(settings, folder))
     print_json(found.as_dict(settings.rates)) if as_json else console.print(
         two_columns(found.table(settings.rates))

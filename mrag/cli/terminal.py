@@ -118,7 +118,8 @@ def fetch_model(name: str, to: Console) -> None:
         task = bar.add_task(name, total=None)
 
         def show(name: str, done_bytes: int, total_bytes: int) -> None:
-            bar.update(task, description=name, completed=done_bytes, total=total_bytes)
+            told = f"{name}, being converted" if done_bytes == total_bytes else name
+            bar.update(task, description=told, completed=done_bytes, total=total_bytes)
 
         folder = ensure_weights(name, show)
         bar.update(task, visible=False)

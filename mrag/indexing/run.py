@@ -32,7 +32,7 @@ from mrag.indexing.stamp import collection_stamp
 from mrag.indexing.writing import SegmentWriting
 from mrag.models.encoder import Encoder
 from mrag.models.language_model import LanguageModel
-from mrag.models.opening import open_encoder, open_reviving_model
+from mrag.models.opening import counting_model, open_encoder, open_reviving_model
 from mrag.models.tokens import load_tokenizer
 from mrag.schema import Document, Outcome, Status
 from mrag.settings import Settings
@@ -133,21 +133,29 @@ class _Indexing:
     async def run(self, folder: Path, inputs: Sequence[Input]) -> tuple[SegmentInfo | None, list[Outcome]]:
         """The new segment, None where it would be empty, and the outcome of each document."""
         async with AsyncExitStack() as stack:
+            if self._progress:
+                self._progress.planned(await self._plan(folder, inputs))
             model = None
             if self._builder.needs_model:
                 model = await open_reviving_model(self._settings.indexing_model)
                 stack.push_async_callback(model.close)
-            if self._progress:
-                plan = await asyncio.to_thread(
-                    plan_run, folder, inputs, self._builder, model, self._ledger, ANNOUNCED
-                )
-                self._progress.planned(plan)
             writing = await stack.enter_async_context(SegmentWriting(self._settings))
             documents = _Wanted(folder, inputs)
             await all_of(self._work(documents, model, writing) for _ in range(self._workers()))
             self._outcomes += [_changed(item) for item in documents.missing.values()]
             written = any(outcome.status is Status.INDEXED for outcome in self._outcomes)
             return await writing.finish() if written else None, self._outcomes
+
+    async def _plan(self, folder: Path, inputs: Sequence[Input]) -> Plan:
+        """What is about to be asked, before the engine takes its time to load."""
+        async with AsyncExitStack() as stack:
+            model = None
+            if self._builder.needs_model:
+                model = await counting_model(self._settings.indexing_model)
+                stack.push_async_callback(model.close)
+            return await asyncio.to_thread(
+                plan_run, folder, inputs, self._builder, model, self._ledger, ANNOUNCED
+            )
 
     def _workers(self) -> int:
         model = self._settings.indexing_model

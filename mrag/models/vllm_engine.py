@@ -27,12 +27,12 @@ GIB = 1 << 30
 CLOSE_S = 20.0
 WATCH_S = 0.2
 FEW_CORES = 4
-# Set unless the user did: nothing is reported home, warnings go to standard error, and the engine
+# Set unless the user did: nothing is reported home, errors go to standard error, and the engine
 # is spawned, since a fork would copy the threads' locks of FAISS, torch or a Java machine.
 ENVIRONMENT = {
     "VLLM_NO_USAGE_STATS": "1",
     "DO_NOT_TRACK": "1",
-    "VLLM_LOGGING_LEVEL": "WARNING",
+    "VLLM_LOGGING_LEVEL": "ERROR",
     "VLLM_LOGGING_STREAM": "ext://sys.stderr",
     "VLLM_WORKER_MULTIPROC_METHOD": "spawn",
 }
