@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from pydantic import BaseModel, ConfigDict, model_validator
+from pydantic.fields import FieldInfo
 from pydantic_core import PydanticCustomError
 
 
@@ -18,13 +19,13 @@ class Strict(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _default_kind(cls, tree: Any) -> Any:
-        """A section of several kinds that does not name its own is of the default kind."""
+        """A section of several kinds that does not name its own is of the kind that is the default there."""
         if not isinstance(tree, Mapping):
             return tree
         kinds = {
-            name: {field.discriminator: getattr(field.default, field.discriminator)}
+            name: {_told_by(field): getattr(field.default, _told_by(field))}
             for name, field in cls.model_fields.items()
-            if isinstance(field.discriminator, str) and isinstance(tree.get(name), Mapping)
+            if isinstance(tree.get(name), Mapping) and hasattr(field.default, _told_by(field))
         }
         return {**tree, **{name: {**kind, **tree[name]} for name, kind in kinds.items()}}
 
@@ -40,6 +41,11 @@ class Strict(BaseModel):
             if isinstance(value, str | Path) and "\0" in str(value):
                 raise _at(name, "a NUL character can't be part of it")
         return tree
+
+
+def _told_by(field: FieldInfo) -> str:
+    """The setting that tells the kind of a section."""
+    return field.discriminator if isinstance(field.discriminator, str) else "name"
 
 
 def _at(name: str, fault: str) -> PydanticCustomError:

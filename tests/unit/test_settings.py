@@ -61,6 +61,19 @@ def test_shipped_methods_are_the_papers_triples() -> None:
 
 
 @pytest.mark.parametrize(
+    ("overrides", "searched"),
+    [
+        (("method.retrieval.depth=7",), "keys+units"),
+        (("method=m-rag", "method.retrieval.depth=7"), "keys"),
+        (("method.retrieval={name: keys, depth: 7}",), "keys"),
+    ],
+)
+def test_one_option_of_a_section_leaves_its_kind_alone(overrides: tuple[str, ...], searched: str) -> None:
+    retrieval = load_settings(None, overrides).method.retrieval
+    assert (retrieval.name, retrieval.depth) == (searched, 7)
+
+
+@pytest.mark.parametrize(
     ("override", "named"),
     [
         ("surprise=1", "surprise is not a setting"),
