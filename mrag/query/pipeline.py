@@ -11,6 +11,7 @@ from mrag.errors import ModelError, ModelTimeoutError
 from mrag.models.language_model import paid
 from mrag.query.assemble import merged
 from mrag.query.evidence import Extraction
+from mrag.query.expected import unmet
 from mrag.query.generate import UNKNOWN, FromTable, FromUnits, FromValues, Generated, Reading
 from mrag.query.neighbours import Around
 from mrag.query.question import Question
@@ -154,10 +155,17 @@ class Pipeline:
     async def _concluded(
         self, run: _Run, table: EvidenceTable | None, selection: Selection, reader: SaneReader
     ) -> Generated:
-        """The answer from the facts of the table, or what the reader wants where there are none."""
-        if table and table.facts:
+        """The answer from the facts of the table, or what the reader wants where there are none.
+
+        Deviation: facts without the date or the number that the question asks for are as good as none
+        where raw units may be read; from them alone a model makes one up.
+        """
+        lacking = unmet(run.question.text, table.facts) if table and reader.no_evidence == "units" else None
+        if table and table.facts and not lacking:
             return await self._written(run, FromTable(table, reader.citations))
         missing = "No evidence row is verified" if reader.extract else "Evidence is not extracted"
+        if table and table.facts:
+            missing = f"No verified evidence row states a {lacking}, which the question asks for"
         if reader.no_evidence == "abstain":
             run.note(f"{missing}: {'the documents do not answer' if table else 'nothing is answered'}.")
             return Generated(UNKNOWN if table else "")

@@ -283,6 +283,20 @@ async def test_a_reader_may_abstain_for_want_of_evidence() -> None:
     assert (await Stages().pipeline().answer(sane(no_evidence="abstain"))).text == "1962"
 
 
+async def test_facts_without_what_is_asked_for_are_as_good_as_none() -> None:
+    beside = {"table": {"schema": "ATOMIC", "rows": [{"source": "S2", "fact": "The pier is old."}]}}
+    rules = [RULES[0], Rule(beside, purpose="evidence"), RULES[2]]
+    stages = Stages(rules)
+    answer = await stages.pipeline().answer(sane(budget_tokens=7))
+    assert stages.readings == [FromUnits((FERRY, PIER), 7)]
+    assert answer.evidence is not None
+    assert len(answer.evidence.facts) == 1
+    assert answer.notes[-1].startswith("No verified evidence row states a date, which the question asks for;")
+    stages = Stages(rules)
+    answer = await stages.pipeline().answer(sane(no_evidence="abstain"))
+    assert stages.readings == [FromTable(answer.evidence)]  # type: ignore[arg-type]
+
+
 async def test_a_stage_that_is_down_is_no_silence_of_the_documents() -> None:
     answer = await Stages(down=("extract",)).pipeline().answer(sane(no_evidence="abstain"))
     assert (answer.text, answer.evidence) == ("", None)

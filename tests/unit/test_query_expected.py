@@ -1,0 +1,34 @@
+"""What a question asks for, and whether a row states it."""
+
+from __future__ import annotations
+
+import pytest
+
+from mrag.query.expected import unmet
+from mrag.schema import EvidenceRow, Verdict
+
+
+def row(fact: str) -> EvidenceRow:
+    return EvidenceRow({"fact": fact}, fact, Verdict.VERIFIED)
+
+
+@pytest.mark.parametrize(
+    ("question", "fact", "lacking"),
+    [
+        ("How much is paid for meals?", "Meals in a hotel bill are not deducted.", "number"),
+        ("How much is paid for meals?", "46 euros are paid for meals.", None),
+        ("How long is the warranty?", "It lasts three years.", None),
+        ("How long was it away?", "It was away until 4 December 2023.", None),
+        ("When was the ferry built?", "The ferry carries 90 passengers.", "date"),
+        ("When was the ferry built?", "The ferry was built in 1962.", None),
+        ("On what date was it signed?", "It was signed on 6 June.", None),
+        ("In which year did it sink?", "It sank in a storm.", "date"),
+        ("Who designed it, and how often is it checked?", "Ada designed it.", None),
+        ("Which ferry is older?", "The Alma is older.", None),
+    ],
+)
+def test_a_date_or_a_number_is_missed_where_no_row_states_one(
+    question: str, fact: str, lacking: str | None
+) -> None:
+    assert unmet(question, [row("The pier is old."), row(fact)]) == lacking
+    assert unmet(question, [row(fact), row("The pier is old.")]) == lacking
