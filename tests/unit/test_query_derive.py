@@ -154,10 +154,12 @@ def test_rows_are_those_that_the_model_wrote() -> None:
     assert derived(rows, (Claimed("sum", (1, 2), "130"),), (0, None, 1))[0] == ()
 
 
+# With three decimals a figure may have a thousand's point (`1.000`): no number is read from it.
+DIGITS = st.sampled_from([0, 1, 2, 4])
 VALUES = st.lists(st.decimals(-(10**6), 10**6, places=2), min_size=2, max_size=5)
 
 
-@given(VALUES, st.sampled_from(["sum", "difference", "ratio", "average"]), st.integers(0, 4), st.data())
+@given(VALUES, st.sampled_from(["sum", "difference", "ratio", "average"]), DIGITS, st.data())
 def test_a_derived_row_is_recomputed_exactly(
     values: list, operation: str, digits: int, data: st.DataObject
 ) -> None:  # type: ignore[type-arg]

@@ -166,7 +166,11 @@ def test_as_many_as_the_pool_may_be_selected() -> None:
 def test_settings_ask_as_they_are_set() -> None:
     question = question_for(SETTINGS, "Which ferry?")
     assert question == Question(
-        "Which ferry?", "harbour", RetrievalSettings(legs=("sparse",)), SaneReader(w=7, k=3), None
+        "Which ferry?",
+        "harbour",
+        RetrievalSettings(name="keys+units", legs=("sparse",)),
+        SaneReader(w=7, k=3),
+        None,
     )
 
 
