@@ -48,9 +48,12 @@ def free_port(preferred: int) -> int:
 
 @contextlib.contextmanager
 def process(
-    command: list[str], log: Path, environment: Mapping[str, str]
+    command: list[str], log: Path, environment: Mapping[str, str], patience_s: float = STOP_TIMEOUT_S
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """A child in a session of its own, ended with all that it started when the block is left."""
+    """A child in a session of its own, ended with all that it started when the block is left.
+
+    It has `patience_s` to end by itself.
+    """
     with log.open("wb") as output:
         child = subprocess.Popen(
             command,
@@ -65,7 +68,7 @@ def process(
     finally:
         child.terminate()
         with contextlib.suppress(subprocess.TimeoutExpired):
-            child.wait(STOP_TIMEOUT_S)
+            child.wait(patience_s)
         with contextlib.suppress(ProcessLookupError):
             os.killpg(child.pid, signal.SIGKILL)
         child.wait()

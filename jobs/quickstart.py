@@ -107,7 +107,8 @@ def service(cluster: Cluster, chosen: Chosen, logs: Path) -> Iterator[str]:
     command = [sys.executable, "-m", "serve.run", "--address", cluster.address, *chosen.options]
     console.print(Text("$ " + shlex.join(command), style="dim"))
     serve = chosen.settings.serve
-    with process(command, logs / "serve.log", cluster.environment) as child:
+    # Its cluster ends right after it: to take the replicas down one by one would take half a minute.
+    with process(command, logs / "serve.log", cluster.environment, patience_s=0) as child:
         url = f"http://{serve.host}:{serve.port}"
         wait_for(url + "/healthz", child, logs / "serve.log")
         yield url

@@ -47,18 +47,19 @@ progress() {
   if [ "$live" ]; then printf '\r\033[K'; fi
 }
 
+# Nothing is compiled ahead: that takes a minute for modules of which few are ever imported.
 install_torch() {
   local torch
   torch="$(pinned torch)"
-  pip install --no-deps --only-binary :all: "$torch" | progress && return
+  pip install --no-compile --no-deps --only-binary :all: "$torch" | progress && return
   say "      the configured package sources have no $torch; taking it from PyTorch's CPU index"
-  pip install --no-deps --only-binary :all: --index-url "$torch_cpu_index" "$torch" | progress
+  pip install --no-compile --no-deps --only-binary :all: --index-url "$torch_cpu_index" "$torch" | progress
 }
 
 # pyserini has no wheel: it is packed by the setuptools of the lock, which therefore comes first.
 install_packages() {
   pip install --quiet --no-deps "$(pinned setuptools)"
-  pip install --no-deps --no-build-isolation --requirement "$lock" | progress
+  pip install --no-compile --no-deps --no-build-isolation --requirement "$lock" | progress
 }
 
 # What an earlier lock brought and this one doesn't.

@@ -27,6 +27,7 @@ GIB = 1 << 30
 CLOSE_S = 20.0
 WATCH_S = 0.2
 FEW_CORES = 4
+CPU_BLOCK_TOKENS = 32
 # Set unless the user did: nothing is reported home, errors go to standard error, and the engine
 # is spawned, since a fork would copy the threads' locks of FAISS, torch or a Java machine.
 ENVIRONMENT = {
@@ -229,7 +230,9 @@ def engine_arguments(settings: VllmSettings, folder: Path) -> dict[str, Any]:
         # Its own processes on this machine, in a Ray actor too: the actor holds the GPUs already.
         "distributed_executor_backend": "mp" if settings.tensor_parallel > 1 else None,
         "enforce_eager": settings.enforce_eager,
+        # Only whole blocks of a shared prefix are read once, and vLLM's own are 128 tokens without a GPU.
         "enable_prefix_caching": True,
+        "block_size": CPU_BLOCK_TOKENS if current_platform.is_cpu() else None,
         "max_logprobs": -1,
         "logprobs_mode": "processed_logprobs",
         # Small models fill a schema's free white space with blanks until max_tokens.
