@@ -10,7 +10,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -99,11 +99,21 @@ def wait_for(url: str, child: subprocess.Popen[bytes], log: Path, token: str = "
     A stranger that took the port in the meantime refuses the token, and is not taken for the child.
     """
     headers = {"Authorization": f"Bearer {token}"} if token else {}
+
+    def answers() -> bool:
+        with contextlib.suppress(httpx.HTTPError):
+            return httpx.get(url, timeout=5, headers=headers).is_success
+        return False
+
+    wait_until(answers, url, child, log)
+
+
+def wait_until(ready: Callable[[], bool], name: str, child: subprocess.Popen[bytes], log: Path) -> None:
+    """Returns when it is so; MragError as `wait_for`, which calls what did not come up by this name."""
     deadline = time.monotonic() + START_TIMEOUT_S
     while time.monotonic() < deadline and child.poll() is None:
-        with contextlib.suppress(httpx.HTTPError):
-            if httpx.get(url, timeout=5, headers=headers).is_success:
-                return
+        if ready():
+            return
         time.sleep(0.5)
     tail = "\n".join(log.read_text("utf-8", "replace").splitlines()[-15:])
-    raise MragError(f"{url} did not come up: try again. The end of its log, {log}, says:\n{tail}")
+    raise MragError(f"{name} did not come up: try again. The end of its log, {log}, says:\n{tail}")

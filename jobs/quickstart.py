@@ -20,7 +20,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from jobs.local_cluster import Cluster, free_port, process, ray_head, tool, wait_for
+from jobs.local_cluster import Cluster, free_port, process, ray_head, tool, wait_until
 from jobs.questions import Item, ask, read_questions, show_checked
 from mrag.cli.terminal import Terminal, fetch_models
 from mrag.errors import MragError
@@ -29,6 +29,7 @@ from mrag.settings import Settings, load_settings
 ASKED = 3
 SAMPLE = "sample"
 PORT = 8000
+SERVING = "Serving on"  # what serve.run says when every stage is up
 # Ray leaves these folders out in any case, and warns of it where they go by their bare names.
 NO_ADVICE = {"RAY_OVERRIDE_RUNTIME_ENV_DEFAULT_EXCLUDES": "/.git,/.venv"}
 console = Terminal()
@@ -109,8 +110,10 @@ def service(cluster: Cluster, chosen: Chosen, logs: Path) -> Iterator[str]:
     serve = chosen.settings.serve
     # Its cluster ends right after it: to take the replicas down one by one would take half a minute.
     with process(command, logs / "serve.log", cluster.environment, patience_s=0) as child:
-        url = f"http://{serve.host}:{serve.port}"
-        wait_for(url + "/healthz", child, logs / "serve.log")
+        url, log = f"http://{serve.host}:{serve.port}", logs / "serve.log"
+        console.print(Text("loading the model again, for the service: about a minute", style="dim"))
+        # Its /healthz answers before the stages behind it do: what counts is that all are up.
+        wait_until(lambda: SERVING in log.read_text("utf-8", "replace"), url, child, log)
         yield url
 
 

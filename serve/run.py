@@ -16,6 +16,7 @@ from mrag.errors import MragError
 from mrag.settings import Settings, load_settings
 from serve.app import build_graph
 
+SERVING = "Serving on"
 # Lucene's machine uses SIGSEGV for itself: where Ray catches it too, the replica dies.
 WITH_JAVA = {"env_vars": {"RAY_DISABLE_FAILURE_SIGNAL_HANDLER": "1"}}
 
@@ -47,7 +48,7 @@ def main(
     except MragError as error:
         typer.echo(f"error: {error}", err=True)
         raise typer.Exit(2) from None
-    typer.echo(f"Serving on http://{settings.serve.host}:{settings.serve.port} - stop with Ctrl-C.")
+    typer.echo(f"{SERVING} http://{settings.serve.host}:{settings.serve.port} - stop with Ctrl-C.")
     stopped = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stopped.set())

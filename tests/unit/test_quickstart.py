@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from jobs import quickstart
 from jobs.quickstart import Chosen, collection_name, place
+from serve import run as serve_run
 
 
 @pytest.mark.parametrize(
@@ -23,6 +25,10 @@ from jobs.quickstart import Chosen, collection_name, place
 )
 def test_any_folder_gives_a_collection_a_name(folder: str, name: str) -> None:
     assert collection_name(Path("/somewhere") / folder) == name
+
+
+def test_quickstart_waits_for_what_the_service_says() -> None:
+    assert serve_run.SERVING == quickstart.SERVING
 
 
 @pytest.mark.parametrize(
