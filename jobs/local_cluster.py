@@ -93,12 +93,12 @@ def ray_head(logs: Path) -> Iterator[Cluster]:
         yield Cluster(f"127.0.0.1:{port}", f"http://127.0.0.1:{dashboard}", environment)
 
 
-def wait_for(url: str, child: subprocess.Popen[bytes], log: Path, token: str = "") -> None:
+def wait_for(url: str, child: subprocess.Popen[bytes], log: Path, token: str) -> None:
     """Returns when the URL answers; MragError, with the end of the log, when the child dies or time is up.
 
     A stranger that took the port in the meantime refuses the token, and is not taken for the child.
     """
-    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    headers = {"Authorization": f"Bearer {token}"}
 
     def answers() -> bool:
         with contextlib.suppress(httpx.HTTPError):

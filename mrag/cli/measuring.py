@@ -22,12 +22,13 @@ from mrag.cli.terminal import (
     check_folders,
     console,
     fetch_model,
+    fetch_weights,
     harmless,
     put,
     show,
     two_columns,
 )
-from mrag.settings import Settings, VllmSettings, load_settings
+from mrag.settings import Settings, load_settings
 
 if TYPE_CHECKING:
     from mrag.evaluation.experiment import Case
@@ -140,11 +141,8 @@ def counting_bar(what: str, total: int) -> Iterator[Callable[[], None]]:
 
 def fetch_all(settings: Sequence[Settings], retrieval_only: bool) -> None:
     """Fetches what asking questions needs of weights and is not here."""
-    encoders = [one.encoder.model for one in settings]
     engines = [one.language_model for one in settings if not retrieval_only]
-    models = [engine.model for engine in engines if isinstance(engine, VllmSettings)]
-    for name in dict.fromkeys((*encoders, *models)):
-        fetch_model(name, aside)
+    fetch_weights([one.encoder for one in settings], engines, aside)
 
 
 def tell_indexed(case: Case, report: Report) -> None:

@@ -17,7 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from mrag.errors import InputError
-from mrag.settings import Settings, VllmSettings
+from mrag.settings import EncoderSettings, LanguageModelSettings, Settings, VllmSettings
 
 if TYPE_CHECKING:
     from mrag.evaluation.sections import Section
@@ -103,9 +103,15 @@ def two_columns(rows: Iterable[tuple[str, str]], title: str | None = None) -> Ta
 
 def fetch_models(settings: Settings, to: Console) -> None:
     """Fetches what the settings need of weights, each with a bar; nothing for what is here already."""
-    asked = (settings.indexing_model, settings.language_model)
-    models = [model.model for model in asked if isinstance(model, VllmSettings)]
-    for name in dict.fromkeys([settings.encoder.model, *models]):
+    fetch_weights([settings.encoder], [settings.indexing_model, settings.language_model], to)
+
+
+def fetch_weights(
+    encoders: Iterable[EncoderSettings], engines: Iterable[LanguageModelSettings], to: Console
+) -> None:
+    """The weights of these encoders and of the engines that have any, each once."""
+    models = [engine.model for engine in engines if isinstance(engine, VllmSettings)]
+    for name in dict.fromkeys((*(encoder.model for encoder in encoders), *models)):
         fetch_model(name, to)
 
 

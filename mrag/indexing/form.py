@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from mrag.models.reply_schemas import closed_object
 from mrag.settings import ExtractionSettings
 
 RECORDS, POINTERS, VALUE, KEY, KEYS = "records", "units", "value", "key", "keys"
@@ -60,7 +61,7 @@ class Form:
     def schema(self, numbers: Sequence[int], count: int) -> Mapping[str, Any]:
         """The JSON schema of a reply with `count` markers: pointers are bounded, none leaves the window."""
         if not self.values:
-            return _object({KEYS: _strings(self.keys * count)})
+            return closed_object({KEYS: _strings(self.keys * count)})
         pointers = {
             "type": "array",
             "items": {"type": "integer", "enum": list(numbers)},
@@ -69,9 +70,9 @@ class Form:
         }
         key = _STRING if self.key_field == KEY else _strings(self.keys)
         fields = {POINTERS: pointers, VALUE: _STRING, self.key_field: key}
-        record = _object({name: fields[name] for name in self.fields})
+        record = closed_object({name: fields[name] for name in self.fields})
         records = {"type": "array", "items": record, "minItems": count, "maxItems": 2 * count + 2}
-        return _object({RECORDS: records})
+        return closed_object({RECORDS: records})
 
 
 _STRING = {"type": "string"}
@@ -79,12 +80,3 @@ _STRING = {"type": "string"}
 
 def _strings(count: int) -> Mapping[str, Any]:
     return {"type": "array", "items": _STRING, "minItems": count, "maxItems": count}
-
-
-def _object(properties: Mapping[str, Any]) -> Mapping[str, Any]:
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": list(properties),
-        "additionalProperties": False,
-    }

@@ -55,7 +55,7 @@ class EvidenceExtractor:
         checked against source units, whatever was shown. Raises ModelError, and InputError (field
         `question`) for a question that leaves no room.
         """
-        blueprints = self._blueprints if reader.blueprints else ()
+        blueprints = self._guides(reader)
         sheet, messages, notes = self._prompt(question, candidates, around, reader)
         schema = reply_schema(blueprints, list(sheet.passages), reader)
         completion = await self._model.complete(
@@ -71,6 +71,9 @@ class EvidenceExtractor:
             completion.usage,
             notes + _remarks(rows) + dropped,
         )
+
+    def _guides(self, reader: SaneReader) -> tuple[Blueprint, ...]:
+        return self._blueprints if reader.blueprints else ()
 
     @property
     def _reply_tokens(self) -> int:
@@ -91,7 +94,7 @@ class EvidenceExtractor:
         raise InputError("question", "The question is too long for the model's window: shorten it.")
 
     def _messages(self, question: str, sheet: Sheet, reader: SaneReader) -> tuple[Message, ...]:
-        blueprints = self._blueprints if reader.blueprints else ()
+        blueprints = self._guides(reader)
         return render(
             "evidence" if reader.quoting == "pointed" else "evidence-copied",
             guidance=guidance(blueprints, reader),

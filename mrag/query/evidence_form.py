@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, get_args
 
 from mrag.models.prompt import filled, prompt_tree
+from mrag.models.reply_schemas import closed_object
 from mrag.query.blueprints import Blueprint
 from mrag.schema import Operation
 from mrag.settings import SaneReader
@@ -51,7 +52,7 @@ def reply_schema(
     """
     tables = [_table_schema({"const": blueprint.name}, blueprint, labels, reader) for blueprint in blueprints]
     own = _table_schema({"type": "string", "pattern": "^OTHER: [A-Za-z -]{1,40}$"}, None, labels, reader)
-    return _closed({"table": {"anyOf": [*tables, own]}})
+    return closed_object({"table": {"anyOf": [*tables, own]}})
 
 
 def _table_schema(
@@ -60,7 +61,7 @@ def _table_schema(
     row = _row_schema([c.name for c in blueprint.cells] if blueprint else [], labels, reader)
     if blueprint is None:
         row["additionalProperties"] = _TEXT
-    table = _closed({"schema": name, "rows": {"type": "array", "maxItems": MAX_ROWS, "items": row}})
+    table = closed_object({"schema": name, "rows": {"type": "array", "maxItems": MAX_ROWS, "items": row}})
     if blueprint and blueprint.derives and reader.derive:
         # Not required, and after the rows: a model that knows no use for it never begins it.
         table["properties"]["derived"] = _derived_schema()
@@ -71,12 +72,12 @@ def _row_schema(columns: Sequence[str], labels: Sequence[str], reader: SaneReade
     properties: dict[str, Any] = {"quote": _TEXT} if reader.quoting == "copied" else {}
     properties |= dict.fromkeys(columns, _TEXT)
     properties["source"] = {"type": "string", "enum": list(labels)}
-    return _closed(properties)
+    return closed_object(properties)
 
 
 def _derived_schema() -> dict[str, Any]:
     numbers = {"type": "integer", "enum": list(range(1, MAX_ROWS + MAX_DERIVED))}
-    computed = _closed(
+    computed = closed_object(
         {
             "operation": {"type": "string", "enum": list(get_args(Operation))},
             "from": {"type": "array", "minItems": 2, "maxItems": MAX_ROWS, "items": numbers},
@@ -84,13 +85,3 @@ def _derived_schema() -> dict[str, Any]:
         }
     )
     return {"type": "array", "maxItems": MAX_DERIVED, "items": computed}
-
-
-def _closed(properties: dict[str, Any]) -> dict[str, Any]:
-    """An object with all of these properties and no other."""
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": list(properties),
-        "additionalProperties": False,
-    }

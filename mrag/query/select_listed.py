@@ -9,6 +9,7 @@ from typing import Any
 from mrag.models.language_model import LanguageModel, Message, Request
 from mrag.models.prompt import one_line, render
 from mrag.models.replies import answer_of
+from mrag.models.reply_schemas import closed_object
 from mrag.query.describe import describe, parts_shown
 from mrag.query.selection import Ranking
 from mrag.schema import Candidate
@@ -67,12 +68,7 @@ def reply_schema(n: int, k: int) -> dict[str, Any]:
         "minItems": 1,
         "maxItems": k,
     }
-    return {
-        "type": "object",
-        "properties": {"selected": numbers},
-        "required": ["selected"],
-        "additionalProperties": False,
-    }
+    return closed_object({"selected": numbers})
 
 
 def parse_selection(reply: str, n: int) -> list[int]:
