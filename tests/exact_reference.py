@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from mrag.collection.analysis import Analyzer
-from mrag.schema import Hit
+from mrag.schema import Hit, Leg
 from tests.collection_corpus import STAMP
 
 
@@ -49,3 +49,12 @@ def assert_best(hits: Sequence[Hit], best: Mapping[str, float], depth: int) -> N
     for hit in hits:
         assert hit.score == pytest.approx(best[hit.record_id], rel=2e-5, abs=1e-6)
     assert list(hits) == sorted(hits, key=lambda hit: (-hit.score, hit.record_id))
+
+
+def assert_alike(one: Mapping[Leg, Sequence[Hit]], other: Mapping[Leg, Sequence[Hit]]) -> None:
+    """The same hits: dense to the bit, sparse to the rounding of single precision."""
+    assert one["dense"] == other["dense"]
+    assert [hit.record_id for hit in one["sparse"]] == [hit.record_id for hit in other["sparse"]]
+    assert [hit.score for hit in one["sparse"]] == pytest.approx(
+        [hit.score for hit in other["sparse"]], rel=1e-6
+    )
