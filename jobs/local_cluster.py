@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
-import signal
 import socket
 import subprocess
 import sys
@@ -15,11 +14,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
+import psutil
 
 from mrag.errors import MragError
 
 START_TIMEOUT_S = 300.0
-STOP_TIMEOUT_S = 90.0
+END_TIMEOUT_S = 10.0
 
 
 @dataclass(frozen=True)
@@ -48,12 +48,9 @@ def free_port(preferred: int) -> int:
 
 @contextlib.contextmanager
 def process(
-    command: list[str], log: Path, environment: Mapping[str, str], patience_s: float = STOP_TIMEOUT_S
+    command: list[str], log: Path, environment: Mapping[str, str]
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """A child in a session of its own, ended with all that it started when the block is left.
-
-    It has `patience_s` to end by itself.
-    """
+    """A child in a session of its own, ended with all that it started when the block is left."""
     with log.open("wb") as output:
         child = subprocess.Popen(
             command,
@@ -66,12 +63,20 @@ def process(
     try:
         yield child
     finally:
-        child.terminate()
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            child.wait(patience_s)
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(child.pid, signal.SIGKILL)
-        child.wait()
+        end(child)
+
+
+def end(child: subprocess.Popen[bytes]) -> None:
+    """Kills it and its descendants: nothing here has anything to save, and Ray ends in half a minute."""
+    family: list[psutil.Process] = []
+    with contextlib.suppress(psutil.NoSuchProcess):
+        parent = psutil.Process(child.pid)
+        family = [parent, *parent.children(recursive=True)]
+    for member in family:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            member.kill()
+    child.wait()
+    psutil.wait_procs(family, timeout=END_TIMEOUT_S)
 
 
 @contextlib.contextmanager

@@ -108,8 +108,7 @@ def service(cluster: Cluster, chosen: Chosen, logs: Path) -> Iterator[str]:
     command = [sys.executable, "-m", "serve.run", "--address", cluster.address, *chosen.options]
     console.print(Text("$ " + shlex.join(command), style="dim"))
     serve = chosen.settings.serve
-    # Its cluster ends right after it: to take the replicas down one by one would take half a minute.
-    with process(command, logs / "serve.log", cluster.environment, patience_s=0) as child:
+    with process(command, logs / "serve.log", cluster.environment) as child:
         url, log = f"http://{serve.host}:{serve.port}", logs / "serve.log"
         console.print(Text("loading the model again, for the service: about a minute", style="dim"))
         # Its /healthz answers before the stages behind it do: what counts is that all are up.

@@ -7,7 +7,7 @@ cd "$(dirname "$0")/.."
 work="$(mktemp -d)"
 trap 'rm -rf "$work"' EXIT
 "${PYTHON:-python3.11}" -m venv "$work/venv"
-"$work/venv/bin/python" -m pip install --quiet --disable-pip-version-check "uv==0.13.9"
+"$work/venv/bin/python" -m pip install --quiet --disable-pip-version-check "uv"
 
 # Wheels only, but for pyserini, which has none: installing must never compile. The youngest C
 # library that a wheel of the set asks for (llguidance) is that of manylinux_2_31.

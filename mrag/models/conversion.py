@@ -20,9 +20,14 @@ def convert(source: Path, target: Path) -> None:
 
     Raises ModelError where tokenizer or template did not survive, for such a model would babble.
     """
+    import functools
+
+    import gguf
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig, GgufConfig
 
+    # transformers opens the file three times, and to read its vocabulary takes longer than all the rest.
+    gguf.GGUFReader = functools.cache(gguf.GGUFReader)
     tokenizer = AutoTokenizer.from_pretrained(source.parent, gguf_file=source.name)
     ends = check_tokenizer(tokenizer)
     model = AutoModelForCausalLM.from_pretrained(

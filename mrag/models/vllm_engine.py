@@ -27,6 +27,9 @@ GIB = 1 << 30
 CLOSE_S = 20.0
 WATCH_S = 0.2
 FEW_CORES = 4
+# Scheduler and model in one process. vLLM's usual two wait for each other by spinning, and on two cores
+# that took a third of the computing; by name, since the plain "uni" is turned into "mp" without a GPU.
+ONE_PROCESS = "vllm.v1.executor.uniproc_executor.UniProcExecutor"
 CPU_BLOCK_TOKENS = 32
 # Set unless the user did: nothing is reported home, errors go to standard error, and the engine
 # is spawned, since a fork would copy the threads' locks of FAISS, torch or a Java machine.
@@ -210,10 +213,34 @@ def set_environment(settings: VllmSettings) -> None:
     """What must stand in the environment before vLLM is imported."""
     for name, value in (ENVIRONMENT | EAGER if settings.enforce_eager else ENVIRONMENT).items():
         os.environ.setdefault(name, value)
-    cores = sorted(os.sched_getaffinity(0))
-    if len(cores) < FEW_CORES and settings.tensor_parallel == 1:
-        # Without a GPU vLLM would compute on all cores but one: on two that is half of them.
-        os.environ.setdefault("VLLM_CPU_OMP_THREADS_BIND", ",".join(map(str, cores)))
+
+
+def executor(settings: VllmSettings) -> str | None:
+    """What runs the model beside vLLM's scheduler; None leaves it to vLLM."""
+    from vllm.platforms import current_platform
+
+    if settings.tensor_parallel > 1:
+        return "mp"  # Its own processes, in a Ray actor too: the actor holds the GPUs already.
+    return ONE_PROCESS if current_platform.is_cpu() and cores() < FEW_CORES else None
+
+
+def cores() -> int:
+    """How many this process may run on."""
+    return len(os.sched_getaffinity(0))
+
+
+@contextlib.contextmanager
+def threads_on_all_cores() -> Iterator[None]:
+    """An engine in one process computes with as many threads as its environment says, and Ray says 1."""
+    before = os.environ.get("OMP_NUM_THREADS")
+    os.environ["OMP_NUM_THREADS"] = str(cores())
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["OMP_NUM_THREADS"]
+        else:
+            os.environ["OMP_NUM_THREADS"] = before
 
 
 def engine_arguments(settings: VllmSettings, folder: Path) -> dict[str, Any]:
@@ -227,8 +254,7 @@ def engine_arguments(settings: VllmSettings, folder: Path) -> dict[str, Any]:
         "gpu_memory_utilization": settings.memory_fraction,
         "kv_cache_memory_bytes": int(settings.kv_cache_gib * GIB) if current_platform.is_cpu() else None,
         "tensor_parallel_size": settings.tensor_parallel,
-        # Its own processes on this machine, in a Ray actor too: the actor holds the GPUs already.
-        "distributed_executor_backend": "mp" if settings.tensor_parallel > 1 else None,
+        "distributed_executor_backend": executor(settings),
         "enforce_eager": settings.enforce_eager,
         # Only whole blocks of a shared prefix are read once, and vLLM's own are 128 tokens without a GPU.
         "enable_prefix_caching": True,
@@ -257,7 +283,8 @@ def start_engine(settings: VllmSettings, folder: Path) -> Any:
     resource_tracker.ensure_running()
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
-        return AsyncLLM.from_engine_args(arguments)
+        with threads_on_all_cores() if executor(settings) == ONE_PROCESS else contextlib.nullcontext():
+            return AsyncLLM.from_engine_args(arguments)
     except (ValueError, RuntimeError, OSError) as error:
         raise ModelError(
             f"The engine of {settings.model} did not start ({_line(error)}): lower window_tokens, "

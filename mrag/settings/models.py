@@ -19,7 +19,7 @@ class VllmSettings(Strict):
     engine: Literal["vllm"] = "vllm"
     model: str = "qwen2.5-coder-0.5b-instruct"
     window_tokens: int = Field(8192, ge=512)
-    max_concurrency: int = Field(16, ge=1)
+    max_concurrency: int = Field(64, ge=1)
     timeout_s: float = Field(600.0, gt=0)
     memory_fraction: float = Field(0.3, gt=0, le=1)
     kv_cache_gib: float = Field(2.0, gt=0)
