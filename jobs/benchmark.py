@@ -27,14 +27,15 @@ from jobs.stages import Extract, Read
 from mrag.errors import MragError, SettingsError
 from mrag.indexing.builders import make_builder
 from mrag.indexing.diff import Input
+from mrag.indexing.plan import Plan
 from mrag.indexing.stages import read_wanted, scan
 from mrag.models.chat import ChatTokenizer
 from mrag.models.language_model import Request
 from mrag.models.opening import counting_model
 from mrag.models.tokens import load_tokenizer
-from mrag.models.vllm_engine import CLOSE_S, decoding, engine_arguments, set_environment
+from mrag.models.vllm_engine import CLOSE_S, decoding, engine_arguments, set_environment, threads
 from mrag.models.weights import ensure_weights
-from mrag.schema import Outcome
+from mrag.schema import Outcome, Usage
 from mrag.settings import Settings, VllmSettings, load_settings
 
 
@@ -62,9 +63,11 @@ def benchmark(settings: Settings, folder: Path, limit: int) -> tuple[Throughput,
     inputs = [item for item in scan(folder)[0] if not item.is_empty][:limit]
     with tempfile.TemporaryDirectory() as root:
         settings = once(settings, Path(root))
-        bare = bare_engine(settings, requests(settings, folder, inputs))
+        asked = requests(settings, folder, inputs)
+        bare = bare_engine(settings, asked)
         ray.init(logging_level=logging.WARNING, log_to_driver=False, runtime_env=WITH_JAVA)
-        return bare, extraction_job(settings, folder, inputs)
+        plan = Plan(len(inputs), left=Usage(calls=len(asked)))
+        return bare, extraction_job(settings, folder, inputs, plan)
 
 
 def once(settings: Settings, root: Path) -> Settings:
@@ -108,7 +111,8 @@ def bare_engine(settings: Settings, asked: Sequence[Request]) -> Throughput:
     chat = ChatTokenizer(folder)
     prompts = [{"prompt_token_ids": chat.prompt_ids(request.messages)} for request in asked]
     decodings = [SamplingParams(**decoding(request)) for request in asked]
-    engine = LLM(**engine_arguments(model, folder))
+    with threads(model):
+        engine = LLM(**engine_arguments(model, folder))
     started = time.time()
     outputs = engine.generate(prompts, decodings, use_tqdm=False)
     seconds = time.time() - started
@@ -137,12 +141,12 @@ class TimedExtract(Extract):
                 yield {"started": [started], "ended": [ended], **{name: [n] for name, n in usage.items()}}
 
 
-def extraction_job(settings: Settings, folder: Path, inputs: Sequence[Input]) -> Throughput:
+def extraction_job(settings: Settings, folder: Path, inputs: Sequence[Input], plan: Plan) -> Throughput:
     """Reading and extracting as `jobs.index` does it, without what comes after."""
     wanted = {item.origin: item.hash for item in inputs}
     paths = sorted({folder / item.origin.rpartition("#")[0] for item in inputs})
     job = settings.job
-    with reported(len(inputs)) as counter:
+    with reported(plan) as counter:
         rows = (
             files(settings, paths)
             .flat_map(Read(folder, wanted), num_cpus=job.task_num_cpus)

@@ -29,7 +29,7 @@ from mrag.indexing.builder import Builder
 from mrag.indexing.builders import make_builder
 from mrag.indexing.diff import Input, diff, settled
 from mrag.indexing.ledger import Ledger
-from mrag.indexing.plan import ANNOUNCED, plan_run
+from mrag.indexing.plan import ANNOUNCED, Plan, plan_run
 from mrag.indexing.report import Report, report
 from mrag.indexing.run import published
 from mrag.indexing.stamp import collection_stamp
@@ -58,12 +58,12 @@ def index(settings: Settings, folder: Path, max_llm_tokens: int | None = None) -
     unread, inputs = survey(settings, folder)
     plan = diff(inputs, known_documents(root, name))
     say(f"{len(unread) + len(inputs)} inputs")
-    announce(settings, folder, plan.to_index, builder)
+    asked = announce(settings, folder, plan.to_index, builder)
     outcomes: list[Outcome] = []
     segment = None
     if plan.to_index:
         cap = None if max_llm_tokens is None else start_cap(max_llm_tokens)
-        with reported(len(plan.to_index)) as counter:
+        with reported(asked) as counter:
             encoded = encode(settings, folder, plan.to_index, (counter, cap))
         outcomes = account(plan.to_index, encoded)
         segment = write(settings, encoded)
@@ -72,11 +72,15 @@ def index(settings: Settings, folder: Path, max_llm_tokens: int | None = None) -
     return report((*unread, *plan.outcomes, *outcomes), time.monotonic() - started, generation)
 
 
-def announce(settings: Settings, folder: Path, to_index: Sequence[Input], builder: Builder) -> None:
-    """Says in the log what the job is about to ask of the language model."""
+def announce(settings: Settings, folder: Path, to_index: Sequence[Input], builder: Builder) -> Plan:
+    """Says in the log what the job is about to ask of the language model, and returns it."""
     model = asyncio.run(counting_model(settings.indexing_model)) if builder.needs_model else None
     ledger = Ledger(settings.collection.root, settings.collection.name)
-    say(plan_run(folder, to_index, builder, model, ledger, ANNOUNCED).sentence())
+    plan = plan_run(folder, to_index, builder, model, ledger, ANNOUNCED)
+    say(plan.sentence())
+    if plan.left.calls:
+        say("the first reply comes when the language model is loaded: up to a minute on two cores")
+    return plan
 
 
 def survey(settings: Settings, folder: Path) -> tuple[list[Outcome], list[Input]]:
@@ -176,6 +180,8 @@ def say(text: str) -> None:
 def quietly() -> None:
     """Leaves the log to the job's own lines; Ray keeps the others in its session's folder."""
     logging.getLogger("ray.data").setLevel(logging.ERROR)
+    # Ray's core calls it an error that Ray Data makes restartable actors; what fails is raised in any case.
+    os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
     ray.data.DataContext.get_current().enable_progress_bars = False
 
 

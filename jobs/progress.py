@@ -11,6 +11,7 @@ from typing import Any
 
 import ray
 
+from mrag.indexing.plan import Plan
 from mrag.schema import Built, Outcome
 
 EVERY_S = 5.0
@@ -18,29 +19,38 @@ EVERY_S = 5.0
 
 @dataclass(frozen=True)
 class Done:
-    """What came out of the extractors so far; tokens are those of their language model."""
+    """What came out of the extractors so far, and what their language model was asked for it."""
 
     documents: int = 0
     records: int = 0
+    calls: int = 0
     tokens: int = 0
 
-    def plus(self, item: Built | Outcome) -> Done:
-        """One more document; a failed one has no records."""
-        records = len(item.records) if isinstance(item, Built) else 0
-        return Done(self.documents + 1, self.records + records, self.tokens + item.usage.tokens)
+    def __add__(self, other: Done) -> Done:
+        return Done(
+            self.documents + other.documents,
+            self.records + other.records,
+            self.calls + other.calls,
+            self.tokens + other.tokens,
+        )
 
-    def line(self, total: int, seconds: float) -> str:
-        """For a person; the end is estimated from the documents that are done."""
-        left = (
-            f", about {seconds * (total - self.documents) / self.documents:.0f} s left"
-            if self.documents
-            else ""
-        )
-        rate = self.tokens / seconds if seconds else 0.0
-        return (
-            f"{self.documents}/{total} documents, {self.records} records, {self.tokens} LLM tokens "
-            f"({rate:.0f}/s), {seconds:.0f} s{left}"
-        )
+    def line(self, plan: Plan, seconds: float) -> str:
+        """For a person. The seconds are those since the model began to answer; they tell what is left."""
+        asked = plan.left.calls
+        parts = [f"{self.documents}/{plan.documents} documents, {self.records} records"]
+        if asked or self.calls:
+            rate = self.tokens / seconds if seconds else 0.0
+            parts.append(f"{self.calls} of about {asked} LLM calls, {self.tokens} tokens ({rate:.0f}/s)")
+        done, total = (self.calls, asked) if asked else (self.documents, plan.documents)
+        parts.append(f"{seconds:.0f} s")
+        if 0 < done < total and seconds:
+            parts.append(f"about {seconds * (total - done) / done:.0f} s left")
+        return ", ".join(parts)
+
+
+def built_one(item: Built | Outcome) -> Done:
+    """One more document; a failed one has no records."""
+    return Done(1, len(item.records) if isinstance(item, Built) else 0)
 
 
 class Counter:
@@ -50,11 +60,8 @@ class Counter:
         self._done = Done()
 
     def add(self, item: Done) -> None:
-        """One document more."""
-        done = self._done
-        self._done = Done(
-            done.documents + item.documents, done.records + item.records, done.tokens + item.tokens
-        )
+        """A document or a reply more."""
+        self._done += item
 
     def done(self) -> Done:
         """The sum so far."""
@@ -62,29 +69,31 @@ class Counter:
 
 
 @contextmanager
-def reported(total: int) -> Iterator[Any]:
+def reported(plan: Plan) -> Iterator[Any]:
     """Yields the counter's handle; writes a line whenever the count has changed, and one at the end."""
     counter = ray.remote(Counter).options(num_cpus=0).remote()
     ended = threading.Event()
-    started = time.monotonic()
+    started, last = time.monotonic(), Done()
 
-    def say() -> Done:
+    def look() -> None:
+        nonlocal started, last
         done: Done = ray.get(counter.done.remote())
-        print(done.line(total, time.monotonic() - started), flush=True)
-        return done
+        if done == last:
+            if done == Done():
+                started = time.monotonic()  # The model is still being loaded.
+            return
+        last = done
+        print(done.line(plan, time.monotonic() - started), flush=True)
 
     def watch() -> None:
-        last = Done()
         while not ended.wait(EVERY_S):
-            done: Done = ray.get(counter.done.remote())
-            if done != last:
-                last = say()
+            look()
 
     watcher = threading.Thread(target=watch, daemon=True)
     watcher.start()
     try:
         yield counter
-        say()
     finally:
         ended.set()
         watcher.join()
+    look()

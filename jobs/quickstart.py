@@ -71,7 +71,7 @@ def run(chosen: Chosen, folder: Path, questions: int, keep: bool) -> int:
     console.rule("1  models")
     fetch_models(settings, console)
     console.rule("2  index")
-    console.print(Text("starting Ray on this machine, half a minute", style="dim"))
+    console.print(Text("starting Ray on this machine", style="dim"))
     with ray_head(logs) as cluster:
         submit(cluster, chosen, folder)
         console.rule("3  ask")
@@ -94,7 +94,8 @@ def submit(cluster: Cluster, chosen: Chosen, folder: Path) -> None:
     """Indexes the folder through the Ray Jobs API, with the job's own log on this terminal."""
     entry = [sys.executable, "-m", "jobs.index", str(folder), *chosen.options]
     ray_job = ["ray", "--logging-level=warning", "job", "submit", "--address", cluster.dashboard]
-    command = [*ray_job, "--working-dir", ".", "--log-style=pretty", "--", *entry]
+    style = ["--log-style=pretty", f"--log-color={'auto' if console.is_terminal else 'false'}"]
+    command = [*ray_job, "--working-dir", ".", *style, "--", *entry]
     console.print(Text("$ " + shlex.join(command), style="dim"))
     command[0] = tool("ray")
     environment = {**cluster.environment, **NO_ADVICE}
@@ -110,7 +111,9 @@ def service(cluster: Cluster, chosen: Chosen, logs: Path) -> Iterator[str]:
     serve = chosen.settings.serve
     with process(command, logs / "serve.log", cluster.environment) as child:
         url, log = f"http://{serve.host}:{serve.port}", logs / "serve.log"
-        console.print(Text("loading the model again, for the service: about a minute", style="dim"))
+        console.print(
+            Text("loading the models again, for the service: about a minute and a half", style="dim")
+        )
         # Its /healthz answers before the stages behind it do: what counts is that all are up.
         wait_until(lambda: SERVING in log.read_text("utf-8", "replace"), url, child, log)
         yield url

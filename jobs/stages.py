@@ -12,12 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from jobs.cap import RemoteMeter
-from jobs.progress import Done
+from jobs.progress import Done, built_one
 from jobs.rows import Batch, Row, pack, unpack, unpack_column
 from mrag.collection import content_hash, shard_folder, shard_of, write_shard
 from mrag.errors import MragError
 from mrag.indexing.asking import Asker
 from mrag.indexing.builders import make_builder
+from mrag.indexing.cap import ToldMeter
 from mrag.indexing.diff import input_of
 from mrag.indexing.ledger import Ledger
 from mrag.indexing.stages import build_one, encode_built, indexed, read_with_origins
@@ -62,7 +63,7 @@ class Extract:
 
     def __init__(self, settings: Settings, counter: Any, cap: Any = None) -> None:
         self._counter = counter
-        self._meter = RemoteMeter(cap) if cap else None
+        self._meter = ToldMeter(self._replied, RemoteMeter(cap) if cap else None)
         self._ledger = Ledger(settings.collection.root, settings.collection.name)
         self._settings = settings
         self._builder = make_builder(settings, load_tokenizer(settings.encoder.model))
@@ -74,8 +75,11 @@ class Extract:
         for document in unpack_column(batch, "document"):
             asker = Asker(model, self._ledger.entries(document.id), self._meter) if model else None
             built = await build_one(self._builder, document, asker)
-            self._counter.add.remote(Done().plus(built))
+            self._counter.add.remote(built_one(built))
             yield {"built": [pack(built)]}
+
+    def _replied(self, tokens: int) -> None:
+        self._counter.add.remote(Done(calls=1, tokens=tokens))
 
     async def _model(self) -> LanguageModel:
         """The engine, opened by the first batch and shared by those that run beside it."""

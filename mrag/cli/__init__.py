@@ -98,32 +98,52 @@ def index(
 
 
 class IndexingBar:
-    """What a run is about to ask, and then a bar of documents with what came of them."""
+    """What a run is about to ask, and then a bar of LLM calls, or of documents where there are none."""
 
     def __init__(self, bar: Progress) -> None:
         self._bar = bar
-        self._task = bar.add_task("", total=None, visible=False, records=0, tokens=0, planned=0, rate=0)
+        self._task = bar.add_task("", total=None, visible=False, counts="")
+        self._plan: Plan | None = None
+        self._documents = self._records = self._calls = self._tokens = 0
 
     def planned(self, plan: Plan) -> None:
         """Says what is to be asked."""
         self._bar.console.print(plan.sentence())
-        self._bar.update(self._task, total=plan.documents, planned=plan.left.tokens, visible=True)
+        self._plan = plan
+        self._show()
 
-    def done(self, documents: int, records: int, tokens: int) -> None:
-        """Moves the bar."""
-        rate = tokens / (self._bar.tasks[self._task].elapsed or 1)
-        self._bar.update(self._task, completed=documents, records=records, tokens=tokens, rate=rate)
+    def replied(self, calls: int, tokens: int) -> None:
+        """Moves the bar by replies."""
+        if not self._calls:
+            self._bar.reset(self._task)  # Loading the model took time, and says nothing of what is left.
+        self._calls, self._tokens = calls, tokens
+        self._show()
+
+    def done(self, documents: int, records: int) -> None:
+        """Moves the bar by documents."""
+        self._documents, self._records = documents, records
+        self._show()
+
+    def _show(self) -> None:
+        assert self._plan
+        calls, documents = self._plan.left.calls, self._plan.documents
+        counts = f"{self._documents}/{documents} documents  {self._records} records"
+        if calls:
+            counts += f"  {self._calls} of about {calls} LLM calls  {self._tokens:,} tokens"
+        self._bar.update(
+            self._task,
+            total=max(calls, self._calls) or documents,
+            completed=self._calls if calls else self._documents,
+            counts=counts,
+            visible=True,
+        )
 
 
 @contextmanager
 def indexing_bar() -> Iterator[IndexingBar]:
     """The bar of a run in this terminal."""
-    counts = (
-        "{task.completed}/{task.total} documents",
-        "{task.fields[records]} records",
-        "{task.fields[tokens]} of about {task.fields[planned]} LLM tokens ({task.fields[rate]:.0f}/s)",
-    )
-    with Progress(BarColumn(), *counts, TimeElapsedColumn(), TimeRemainingColumn(), console=console) as bar:
+    columns = (BarColumn(), "{task.fields[counts]}", TimeElapsedColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console) as bar:
         yield IndexingBar(bar)
 
 

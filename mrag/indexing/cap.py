@@ -1,8 +1,9 @@
-"""The cap on a run's LLM tokens: what a request may cost is set aside before it is sent."""
+"""The cap on a run's LLM tokens: what a request may cost is set aside before it is sent; and their count."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Protocol
 
 from mrag.errors import CapReachedError
@@ -48,3 +49,22 @@ class TokenCap:
             self._reserved -= reserved
             self._spent += spent
             self._settled.notify_all()
+
+
+class ToldMeter:
+    """`meter`, where there is one, for a run that wants to be told what each request has cost."""
+
+    def __init__(self, tell: Callable[[int], None], meter: Meter | None = None) -> None:
+        self._tell = tell
+        self._meter = meter
+
+    async def reserve(self, tokens: int) -> None:
+        """As `Meter.reserve`."""
+        if self._meter:
+            await self._meter.reserve(tokens)
+
+    async def settle(self, reserved: int, spent: int) -> None:
+        """As `Meter.settle`."""
+        self._tell(spent)
+        if self._meter:
+            await self._meter.settle(reserved, spent)

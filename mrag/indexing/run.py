@@ -21,7 +21,7 @@ from mrag.errors import MragError
 from mrag.indexing.asking import Asker
 from mrag.indexing.builder import Builder
 from mrag.indexing.builders import make_builder
-from mrag.indexing.cap import Meter, TokenCap
+from mrag.indexing.cap import Meter, TokenCap, ToldMeter
 from mrag.indexing.concurrency import all_of
 from mrag.indexing.diff import Diff, Input, diff, settled
 from mrag.indexing.ledger import Ledger
@@ -46,8 +46,11 @@ class Progress(Protocol):
     def planned(self, plan: Plan) -> None:
         """Called once, before the language model is asked anything."""
 
-    def done(self, documents: int, records: int, tokens: int) -> None:
-        """Called after each document that had to be indexed, with the sums; tokens are the model's."""
+    def replied(self, calls: int, tokens: int) -> None:
+        """Called after each reply of the language model, with the sums."""
+
+    def done(self, documents: int, records: int) -> None:
+        """Called after each document that had to be indexed, with the sums."""
 
 
 async def index_folder(
@@ -125,10 +128,10 @@ class _Indexing:
         self._builder = builder
         self._encoder = encoder
         self._progress = progress
-        self._meter = meter
+        self._meter = ToldMeter(self._replied, meter)
         self._ledger = Ledger(settings.collection.root, settings.collection.name)
         self._outcomes: list[Outcome] = []
-        self._records = self._tokens = 0
+        self._records = self._calls = self._tokens = 0
 
     async def run(self, folder: Path, inputs: Sequence[Input]) -> tuple[SegmentInfo | None, list[Outcome]]:
         """The new segment, None where it would be empty, and the outcome of each document."""
@@ -179,12 +182,17 @@ class _Indexing:
         await writing.add(entry)
         return indexed(built)
 
+    def _replied(self, tokens: int) -> None:
+        self._calls += 1
+        self._tokens += tokens
+        if self._progress:
+            self._progress.replied(self._calls, self._tokens)
+
     def _note(self, outcome: Outcome) -> None:
         self._outcomes.append(outcome)
         self._records += outcome.records
-        self._tokens += outcome.usage.tokens
         if self._progress:
-            self._progress.done(len(self._outcomes), self._records, self._tokens)
+            self._progress.done(len(self._outcomes), self._records)
 
 
 def _changed(item: Input) -> Outcome:

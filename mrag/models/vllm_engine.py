@@ -230,17 +230,18 @@ def cores() -> int:
 
 
 @contextlib.contextmanager
-def threads_on_all_cores() -> Iterator[None]:
-    """An engine in one process computes with as many threads as its environment says, and Ray says 1."""
-    before = os.environ.get("OMP_NUM_THREADS")
-    os.environ["OMP_NUM_THREADS"] = str(cores())
+def threads(settings: VllmSettings) -> Iterator[None]:
+    """Around the start of an engine: in one process it computes with as many threads as this says."""
+    name = "OMP_NUM_THREADS"
+    before = os.environ.get(name)
+    if executor(settings) == ONE_PROCESS:
+        os.environ[name] = str(cores())
     try:
         yield
     finally:
-        if before is None:
-            del os.environ["OMP_NUM_THREADS"]
-        else:
-            os.environ["OMP_NUM_THREADS"] = before
+        os.environ.pop(name, None)
+        if before is not None:
+            os.environ[name] = before
 
 
 def engine_arguments(settings: VllmSettings, folder: Path) -> dict[str, Any]:
@@ -283,7 +284,7 @@ def start_engine(settings: VllmSettings, folder: Path) -> Any:
     resource_tracker.ensure_running()
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
-        with threads_on_all_cores() if executor(settings) == ONE_PROCESS else contextlib.nullcontext():
+        with threads(settings):
             return AsyncLLM.from_engine_args(arguments)
     except (ValueError, RuntimeError, OSError) as error:
         raise ModelError(

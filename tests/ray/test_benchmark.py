@@ -12,6 +12,7 @@ import pytest
 
 from jobs.benchmark import Throughput, bare_engine, extraction_job, once, requests
 from mrag.errors import SettingsError
+from mrag.indexing.plan import Plan
 from mrag.indexing.stages import scan
 from mrag.models.scripted import ScriptedModel
 from mrag.settings import parse_settings
@@ -37,7 +38,7 @@ def test_the_job_counts_what_its_model_was_asked(folder: Path, tmp_path: Path) -
     settings = once(given, tmp_path / "ledger")
     inputs = scan(folder)[0][:2]
     asked = requests(settings, folder, inputs)
-    found = extraction_job(settings, folder, inputs)
+    found = extraction_job(settings, folder, inputs, Plan(len(inputs)))
     assert (found.requests, found.completion_tokens) == (len(asked), 2 * len(asked)) == (3, 6)
     model = ScriptedModel([])
     assert found.prompt_tokens == sum(model.count_prompt_tokens(request.messages) for request in asked)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from mrag.errors import CapReachedError, EmptyReplyError, ModelTimeoutError
 from mrag.indexing.asking import Asker
-from mrag.indexing.cap import TokenCap
+from mrag.indexing.cap import TokenCap, ToldMeter
 from mrag.indexing.ledger import Ledger, ledger_key
 from mrag.models.language_model import Completion, Message, Request
 from mrag.models.scripted import Rule, ScriptedModel
@@ -138,6 +138,16 @@ async def test_nothing_is_sent_beyond_the_cap() -> None:
     with pytest.raises(CapReachedError, match="25 LLM tokens"):
         await asker.complete(REQUEST)
     assert len(model.asked) == 5
+
+
+@pytest.mark.parametrize("cap", [None, TokenCap(100)])
+async def test_what_each_request_cost_is_told(cap: TokenCap | None) -> None:
+    told: list[int] = []
+    asker = Asker(ScriptedModel([Rule("yes")]), meter=ToldMeter(told.append, cap))
+    for _ in range(3):
+        await asker.complete(REQUEST)
+    assert told == [3, 3, 3]
+    assert asker.spent.tokens == 9
 
 
 async def test_what_may_still_fit_waits() -> None:
