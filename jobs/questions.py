@@ -10,13 +10,12 @@ from typing import Annotated, Any
 import httpx
 import typer
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
+from mrag.cli.answers import show_answer
 from mrag.cli.terminal import Terminal
 from mrag.errors import MragError
 from mrag.evaluation.metrics import contains_answer
-from mrag.schema import Source
 
 TIMEOUT_S = 600.0
 
@@ -52,35 +51,8 @@ def show_checked(console: Console, answer: dict[str, Any], item: Item) -> bool:
     """Prints one answer beside what was expected; returns whether it is right."""
     right = contains_answer(answer["text"], item.answers)
     mark = Text("right", style="green") if right else Text(f"expected: {item.answers[0]}", style="yellow")
-    show(console, answer, mark)
+    show_answer(console, answer, mark)
     return right
-
-
-def show(console: Console, answer: dict[str, Any], mark: Text | None = None) -> None:
-    """Prints one answer with its evidence, sources and timings."""
-    console.print(Text(f"\nQ  {answer['question']}", style="bold"))
-    console.print(Text(f"A  {answer['text']}  ") + (mark or Text()))
-    if answer["evidence"] and answer["evidence"]["rows"]:
-        console.print(evidence_table(answer["evidence"]))
-    if answer["citations"]:
-        console.print(Text(f"   cites row {', '.join(map(str, answer['citations']))}"))
-    for source in answer["sources"]:
-        console.print(Text(f"   from {source['document_id']}, {Source(**source).place}"))
-    for note in answer["notes"]:
-        console.print(Text(f"   note: {note}", style="dim"))
-    stages = "  ".join(f"{stage['stage']} {stage['seconds']:.1f} s" for stage in answer["trace"])
-    console.print(Text(f"   {stages}", style="dim"))
-
-
-def evidence_table(evidence: dict[str, Any]) -> Table:
-    """The rows with a verdict, their quote and where it stands."""
-    table = Table("verdict", "fact", "quote", "source", title=evidence["schema"], title_justify="left")
-    for row in evidence["rows"]:
-        source = row["source"]
-        place = f"{source['document_id']}, {Source(**source).place}" if source else "-"
-        fact = "; ".join(cell for cell in row["cells"].values() if cell)
-        table.add_row(row["verdict"], fact, row["quote"], place)
-    return table
 
 
 def main(
@@ -96,7 +68,7 @@ def main(
     body = {"question": question, "collection": collection, "reader": reader, "retrieval": retrieval}
     console = Terminal()
     try:
-        show(console, ask(url, body, TIMEOUT_S))
+        show_answer(console, ask(url, body, TIMEOUT_S))
     except MragError as error:
         console.print(Text(f"error: {error}", style="red"))
         raise typer.Exit(2) from None

@@ -18,6 +18,7 @@ from rich.text import Text
 
 from mrag import __version__
 from mrag.cli import measuring
+from mrag.cli.answers import show_answer
 from mrag.cli.terminal import (
     Config,
     Overrides,
@@ -179,7 +180,7 @@ def ask(
     if not as_json:
         fetch_models(settings, console)
     answer = asyncio.run(answer_locally(settings, question, filters or ()))
-    print_json(asdict(answer)) if as_json else show_answer(answer)
+    print_json(asdict(answer)) if as_json else show_answer(console, asdict(answer))
 
 
 async def answer_locally(settings: Settings, text: str, filters: Iterable[str] = ()) -> Answer:
@@ -196,24 +197,6 @@ async def answer_locally(settings: Settings, text: str, filters: Iterable[str] =
         return await local_pipeline(settings, model, encoder).answer(question)
     finally:
         await model.close()
-
-
-def show_answer(answer: Answer) -> None:
-    """The answer, its evidence and its sources, for a person."""
-    console.print(Text(answer.text, style="bold"))
-    if answer.evidence:
-        table = Table("verdict", "fact", "quote", "source")
-        for row in answer.evidence.rows:
-            place = f"{row.source.document_id}, {row.source.place}" if row.source else "-"
-            fact = "; ".join(filter(None, row.cells.values()))
-            table.add_row(row.verdict, fact, row.quote, place)
-        console.print(table)
-    if answer.citations:
-        console.print(Text(f"cites row {', '.join(map(str, answer.citations))}"))
-    for source in answer.sources:
-        console.print(Text(f"from {source.document_id}, {source.place}"))
-    for note in answer.notes:
-        console.print(Text(f"note: {note}", style="dim"))
 
 
 @app.command()

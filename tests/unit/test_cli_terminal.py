@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 
 import pytest
 
 from mrag import cli
+from mrag.cli.answers import SAME, evidence_table, show_answer
 from mrag.errors import InputError
 from mrag.schema import Answer, EvidenceRow, EvidenceTable, Source, Verdict
 
@@ -28,11 +30,21 @@ def controls(text: str) -> set[str]:
 def test_an_answer_and_its_table_are_shown_without_control_characters(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    cli.show_answer(answer())
+    show_answer(cli.console, asdict(answer()))
     cli.console.print(cli.two_columns([(HOSTILE, HOSTILE)], HOSTILE))
     out = capsys.readouterr().out
     assert not controls(out)
     assert SHOWN in out
+
+
+def test_a_quote_that_is_the_fact_is_not_written_twice() -> None:
+    source = asdict(Source("a.md", "A", (1,)))
+    rows = [
+        {"verdict": "verified", "cells": {"fact": fact}, "quote": "Ada came.", "source": source}
+        for fact in ("Ada came.", "She came.")
+    ]
+    quotes = list(evidence_table({"schema": "ATOMIC", "rows": rows}).columns[2].cells)
+    assert quotes == [SAME, "Ada came."]
 
 
 def test_an_error_is_shown_without_control_characters(capsys: pytest.CaptureFixture[str]) -> None:
