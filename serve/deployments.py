@@ -18,6 +18,7 @@ from mrag.query.neighbours import Around, Neighbours
 from mrag.query.opened import OpenCollections
 from mrag.query.question import Question
 from mrag.query.retrieve import Retriever
+from mrag.query.rewrite import Rewriter, Rewritten
 from mrag.query.select import Selection, Selector
 from mrag.schema import Candidate, Pool, Query, Vectors
 from mrag.settings import SaneReader, Settings
@@ -139,14 +140,19 @@ class ExtractorDeployment(ModelStage):
 
 
 class GeneratorDeployment(ModelStage):
-    """Answers from values, from a table, or from raw units."""
+    """Answers from values, from a table, or from raw units; rewrites questions that follow others."""
 
     @staticmethod
-    def core(model: LanguageModel, settings: Settings) -> Generator:
-        """The generator."""
-        return Generator(model)
+    def core(model: LanguageModel, settings: Settings) -> tuple[Generator, Rewriter]:
+        """The generator and the rewriter."""
+        return Generator(model), Rewriter(model)
 
     async def generate(self, question: str, reading: Reading, timeout_s: float | None) -> Generated:
         """The answer's text and what it was read from."""
-        generated: Generated = await self._core.generate(question, reading, timeout_s)
+        generated: Generated = await self._core[0].generate(question, reading, timeout_s)
         return generated
+
+    async def rewrite(self, question: Question, timeout_s: float | None) -> Rewritten:
+        """The question as it can be understood alone."""
+        rewritten: Rewritten = await self._core[1].rewrite(question, timeout_s)
+        return rewritten

@@ -28,6 +28,7 @@ class Gateway:
             staged(extractor.extract),
             staged(generator.generate),
             staged(retriever.around),
+            rewrite=staged(generator.rewrite),
         )
 
     def __serve_build_asgi_app__(self) -> FastAPI:

@@ -25,6 +25,16 @@ RETRY_AFTER_S = 5
 MAX_POOL = 1000
 
 
+class TurnBody(BaseModel):
+    """One turn of the conversation before a question."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    question: str
+    answer: str = ""
+    titles: list[str] = Field(default_factory=list, description="Of the documents that the answer cited.")
+
+
 class Body(BaseModel):
     """What every question carries; a key that is not known is refused."""
 
@@ -42,6 +52,9 @@ class Body(BaseModel):
         description="Metadata that documents must have: of each field a value, a list of which it is one, or "
         "tests (equals, in, gt, gte, lt, lte, prefix). `id` and `title` are fields, too.",
         examples=[{"lang": ["en", "de"], "date": {"gte": "2024-01-01"}}],
+    )
+    turns: list[TurnBody] | None = Field(
+        None, description="The conversation before the question, the oldest turn first."
     )
 
 

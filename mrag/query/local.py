@@ -15,6 +15,7 @@ from mrag.query.neighbours import Neighbours, Readable
 from mrag.query.opened import OpenCollections
 from mrag.query.pipeline import Pipeline
 from mrag.query.retrieve import Encode, Retriever, Searchable
+from mrag.query.rewrite import Rewriter
 from mrag.query.select import Selector
 from mrag.schema import Vectors
 from mrag.settings import Settings
@@ -40,6 +41,7 @@ def local_pipeline(
         generator.generate,
         Neighbours(opener).around,
         generator.generate,
+        Rewriter(model).rewrite,
     )
 
 

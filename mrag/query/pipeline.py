@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
@@ -15,6 +16,7 @@ from mrag.query.expected import unmet
 from mrag.query.generate import UNKNOWN, FromTable, FromUnits, FromValues, Generated, Reading
 from mrag.query.neighbours import Around
 from mrag.query.question import Question
+from mrag.query.rewrite import Rewritten
 from mrag.query.select import Selection
 from mrag.query.streaming import Tell
 from mrag.schema import (
@@ -45,7 +47,10 @@ Stream = Callable[[str, Reading, float | None, Tell], Awaitable[Generated]]
 # The method `around` of `Neighbours`: part of the extraction stage, which shows what it finds.
 Beside = Callable[[Question, Sequence[Candidate], int, int], Awaitable[Around]]
 
-T = TypeVar("T", Pool, Selection, Around, Extraction, Generated)
+# Makes a question stand alone, for those that want it.
+Rewrite = Callable[[Question, float | None], Awaitable[Rewritten]]
+
+T = TypeVar("T", Rewritten, Pool, Selection, Around, Extraction, Generated)
 _Work = Callable[[float | None], Awaitable[T]]
 
 
@@ -56,7 +61,8 @@ class Pipeline:
     retrieval order holds, without extraction the source units are read, without generation the answer has
     no text but its evidence; each is noted. Without retrieval there is no answer. `beside` fetches the units
     around the selected ones, for readers that want them. `stream` generates for `answer_stream`, which
-    tells the stages alone without it.
+    tells the stages alone without it. `rewrite` makes a question that follows others stand alone, where its
+    retrieval wants that; without it the rule's is searched for.
     """
 
     def __init__(
@@ -67,6 +73,7 @@ class Pipeline:
         generate: Generate | None,
         beside: Beside | None = None,
         stream: Stream | None = None,
+        rewrite: Rewrite | None = None,
     ) -> None:
         self._retrieve = retrieve
         self._select = select
@@ -74,10 +81,11 @@ class Pipeline:
         self._generate = generate
         self._beside = beside
         self._stream = stream
+        self._rewrite = rewrite
 
     async def retrieve(self, question: Question, w: int) -> Pool:
         """The pool alone, under the question's deadline."""
-        return await _Run(question).stage("retrieve", lambda _: self._retrieve(question, w))
+        return await self._pool(_Run(question), w)
 
     async def answer(self, question: Question) -> Answer:
         """The answer with its sources, evidence and trace.
@@ -105,8 +113,8 @@ class Pipeline:
             await asyncio.wait([task])
 
     async def _answer(self, run: _Run) -> Answer:
+        pool = await self._pool(run, pool_size(run.question.reader))
         question = run.question
-        pool = await run.stage("retrieve", lambda _: self._retrieve(question, pool_size(question.reader)))
         table: EvidenceTable | None = None
         selected: tuple[Candidate, ...] = ()
         generated = Generated("")
@@ -122,10 +130,23 @@ class Pipeline:
             generated = await self._concluded(run, table, selection, question.reader)
         return run.end(pool, table, generated, selected)
 
+    async def _pool(self, run: _Run, w: int) -> Pool:
+        """For the question as its retrieval wants it: from here on it is the one that is asked."""
+        if run.question.turns and run.question.retrieval.follow_up == "model":
+            work: _Work[Rewritten] | None = None
+            if rewrite := self._rewrite:
+                work = partial(rewrite, run.question)
+            rewritten = await run.attempt("rewrite", work, "the rule's question is searched for")
+            if rewritten and rewritten.text:
+                run.note(f"Asked is: {rewritten.text}")
+                run.question = replace(run.question, text=rewritten.text, turns=())
+        question = run.question
+        return await run.stage("retrieve", lambda _: self._retrieve(question, w))
+
     async def _selected(self, run: _Run, pool: Pool, reader: SaneReader) -> Selection:
         work: _Work[Selection] | None = None
         if select := self._select:
-            work = partial(select, run.question.text, pool, reader)
+            work = partial(select, run.question.asked, pool, reader)
         selection = await run.attempt("select", work, "the retrieval order is kept")
         return selection or Selection(pool.candidates[: reader.k])
 
@@ -136,7 +157,7 @@ class Pipeline:
         around = await self._around(run, chosen, pool.generation, reader.neighbours)
         work: _Work[Extraction] | None = None
         if extract := self._extract:
-            work = partial(extract, run.question.text, chosen, reader, around)
+            work = partial(extract, run.question.asked, chosen, reader, around)
         extraction = await run.attempt("extract", work, "there is no evidence table")
         return extraction.table if extraction else None
 
@@ -175,9 +196,9 @@ class Pipeline:
     async def _written(self, run: _Run, reading: Reading) -> Generated:
         work: _Work[Generated] | None = None
         if (stream := self._stream) and (tell := run.tell):
-            work = lambda left: stream(run.question.text, reading, left, tell)  # noqa: E731
+            work = lambda left: stream(run.question.asked, reading, left, tell)  # noqa: E731
         elif generate := self._generate:
-            work = partial(generate, run.question.text, reading)
+            work = partial(generate, run.question.asked, reading)
         return await run.attempt("generate", work, "the answer has no text") or Generated("")
 
 
@@ -193,6 +214,7 @@ class _Run:
 
     def __init__(self, question: Question, tell: Callable[[StageTrace | str], None] | None = None) -> None:
         self.question = question
+        self._text = question.text
         self.tell = tell
         self._clock = asyncio.get_running_loop().time
         self._deadline = None if question.timeout_s is None else self._clock() + question.timeout_s
@@ -249,7 +271,7 @@ class _Run:
         facts = table.facts if table and not context else ()
         sources = merged(row.source for row in facts if row.source)
         return Answer(
-            self.question.text,
+            self._text,
             generated.text,
             context.sources if context else sources,
             table,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,6 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from mrag.collection.filter_forms import parse_filter
 from mrag.errors import InputError
+from mrag.query.turns import Turn, asked, parse_turns, searched
 from mrag.schema import Filter
 from mrag.settings import PlainReader, ReaderSettings, RetrievalSettings, SaneReader, Settings
 
@@ -26,7 +27,7 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 class Question:
     """One question to one collection, or to those of its documents that pass the filter.
 
-    `timeout_s` is for all of its stages together.
+    `timeout_s` is for all of its stages together; `turns` are those before it, the oldest first.
     """
 
     text: str
@@ -35,6 +36,17 @@ class Question:
     reader: PlainReader | SaneReader = field(default_factory=SaneReader)
     timeout_s: float | None = None
     filter: Filter = ()
+    turns: tuple[Turn, ...] = ()
+
+    @property
+    def searched(self) -> str:
+        """What is searched for: the text, and what it follows."""
+        return searched(self.text, self.turns)
+
+    @property
+    def asked(self) -> str:
+        """What the model is asked: the text, and what it follows."""
+        return asked(self.text, self.turns)
 
 
 def checked_question(
@@ -44,11 +56,13 @@ def checked_question(
     reader: Mapping[str, Any] | PlainReader | SaneReader | None = None,
     timeout_s: float | None = None,
     filter_: Mapping[str, Any] | Filter = (),
+    turns: Sequence[Turn | Mapping[str, Any]] = (),
 ) -> Question:
     """A question from what a caller sent; mappings are read like the `method` section of the settings.
 
     Control characters and lone surrogates are taken out of the text. Raises InputError, which names the
-    argument at fault: `question`, `collection`, `timeout_s`, `filter`, or an option such as `budget_tokens`.
+    argument at fault: `question`, `collection`, `timeout_s`, `filter`, `turns`, or an option such as
+    `budget_tokens`.
     """
     if not collection or _SURROGATE.search(collection):
         raise InputError("collection", "Name the collection that the question is for.")
@@ -61,6 +75,7 @@ def checked_question(
         _options(_READER, reader or {"name": "sane"}, "reader"),
         timeout_s,
         filter_ if isinstance(filter_, tuple) else parse_filter(filter_),
+        parse_turns(turns),
     )
 
 
@@ -107,19 +122,20 @@ def _option(fault: Mapping[str, Any], message: str, section: str) -> str:
 def question_for(settings: Settings, text: str, **options: Any) -> Question:
     """A question as the settings would ask it, with the options that a caller gave laid over them.
 
-    Options are `collection`, `filter`, `timeout_s`, the names `retrieval` and `reader`, and any of the
-    reader's own (`budget_tokens`, `w`, `k`); None counts as not given. Raises InputError as
+    Options are `collection`, `filter`, `timeout_s`, `turns`, the names `retrieval` and `reader`, and any of
+    the reader's own (`budget_tokens`, `w`, `k`); None counts as not given. Raises InputError as
     `checked_question` does.
     """
     given = {name: value for name, value in options.items() if value is not None}
     collection = given.pop("collection", settings.collection.name)
     timeout_s, filter_ = given.pop("timeout_s", None), given.pop("filter", ())
+    turns = given.pop("turns", ())
     retrieval = {**settings.method.retrieval.model_dump(), **_named(given, "retrieval")}
     configured = settings.method.reader
     reader = {**_named(given, "reader"), **given}
     if reader.get("name", configured.name) == configured.name:
         reader = {**configured.model_dump(), **reader}
-    return checked_question(text, collection, retrieval, reader, timeout_s, filter_)
+    return checked_question(text, collection, retrieval, reader, timeout_s, filter_, turns)
 
 
 def _named(given: dict[str, Any], part: str) -> dict[str, Any]:

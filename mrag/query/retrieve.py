@@ -49,9 +49,9 @@ class Retriever:
         units to search, CollectionError for a damaged one, ModelError where the question can't be encoded.
         """
         collection = await asyncio.to_thread(self._open, question.collection)
-        texts = [question.text]
+        texts = [question.searched]
         if question.retrieval.sub_queries == "rule":
-            texts += sub_queries(question.text)
+            texts += sub_queries(question.searched)
         vectors: Sequence[Vectors | None] = [None] * len(texts)
         if "dense" in question.retrieval.legs:
             vectors = list(await self._encode(texts, "query"))

@@ -52,7 +52,8 @@ class RetrievalSettings(Strict):
     `unit_weight` times a unit's; its sparse ones are those of units expanded by their keys.
     `fusion` is by reciprocal rank or by normalised scores, each leg by its weight.
     `depth` is the number of records asked of each leg for each candidate wanted.
-    `sub_queries` searches for the parts of a question too, as rules find them.
+    `sub_queries` searches for the parts of a question too, as rules find them. `follow_up` says who joins a
+    question to the turns before it: a rule, or (a fourth call) the model.
     """
 
     name: Literal["keys", "keys+units"] = "keys"
@@ -63,6 +64,7 @@ class RetrievalSettings(Strict):
     depth: int = Field(5, ge=1)
     unit_weight: float = Field(2.0, ge=0, allow_inf_nan=False)
     sub_queries: Literal["off", "rule"] = "off"
+    follow_up: Literal["rule", "model"] = "rule"
 
 
 class PlainReader(Strict):

@@ -227,7 +227,7 @@ def test_a_killed_process_leaves_no_engine_behind(tmp_path: Path) -> None:
             assert victim.stdout.readline() == "ready\n"
             family = psutil.Process(victim.pid).children(recursive=True)
             engine = [child.pid for child in family if "VLLM" in "".join(child.cmdline())]
-            assert len(engine) == 2
+            assert engine
             assert all(map(blocks_control_c, engine))
         finally:
             victim.kill()

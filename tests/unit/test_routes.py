@@ -24,6 +24,7 @@ from mrag.query.generate import Generated, Reading
 from mrag.query.pipeline import Pipeline
 from mrag.query.question import Question
 from mrag.query.select import Selection
+from mrag.query.turns import Turn
 from mrag.schema import (
     Candidate,
     DocumentInfo,
@@ -203,6 +204,14 @@ async def test_a_filter_reaches_the_search(path: str) -> None:
     body = {"question": "Who?", "filter": {"tags": "boat", "date": {"gte": "2024-01-01"}}}
     assert (await post(path, body, stages=stages)).status_code == 200
     assert stages.asked[0].filter == parse_filter(body["filter"])
+
+
+@pytest.mark.parametrize("path", ["/v1/query", "/v1/retrieve"])
+async def test_turns_reach_the_search(path: str) -> None:
+    stages = Stages()
+    turns = [{"question": "Which?"}, {"question": "Who?", "answer": "Ada", "titles": ["A"]}]
+    assert (await post(path, {"question": "Why?", "turns": turns}, stages=stages)).status_code == 200
+    assert stages.asked[0].turns == (Turn("Which?"), Turn("Who?", "Ada", ("A",)))
 
 
 @pytest.mark.parametrize(
