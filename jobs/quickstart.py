@@ -6,6 +6,7 @@ import contextlib
 import json
 import re
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -81,6 +82,7 @@ def run(chosen: Chosen, folder: Path, questions: int, keep: bool) -> int:
                 console.print(f"Serving on {url} - stop with Ctrl-C.")
                 console.print(f"ask, in another terminal:  {ask_command(settings)}")
                 threading.Event().wait()
+    shutil.rmtree(logs, ignore_errors=True)  # An error has named one of them, and kept them.
     return 0 if sum(right) >= len(right) - 1 else 1
 
 

@@ -117,8 +117,11 @@ def fetch_weights(
 
 def fetch_model(name: str, to: Console) -> None:
     """Fetches the weights of one model, with a bar."""
-    from mrag.models.weights import ensure_weights
+    from mrag.models.catalogue import CATALOGUE
+    from mrag.models.weights import ensure_weights, fetched
 
+    if name in CATALOGUE and not fetched(name) and not to.is_terminal:  # Where no bar is shown.
+        to.print(Text(f"{name}: {CATALOGUE[name].bytes / 1e6:.0f} MB, being fetched", style="dim"))
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
     with Progress(*columns, console=to) as bar:
         task = bar.add_task(name, total=None)

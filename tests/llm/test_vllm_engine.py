@@ -21,9 +21,10 @@ import pytest
 from transformers import AutoTokenizer
 
 from mrag.errors import EngineDeadError, ModelError, NoLogprobsError
+from mrag.models import vllm_engine
 from mrag.models.language_model import LanguageModel, Message
 from mrag.models.opening import open_language_model
-from mrag.models.vllm_engine import VllmModel
+from mrag.models.vllm_engine import ONE_PROCESS, VllmModel
 from mrag.models.weights import ensure_weights
 from mrag.schema import Usage
 from tests.contract.test_language_model import SLOW, LanguageModelContract, ask
@@ -187,6 +188,22 @@ async def test_closing_ends_what_still_runs_with_an_error() -> None:
     assert [type(end) for end in ends] == [EngineDeadError, EngineDeadError]
     with pytest.raises(EngineDeadError, match="closed"):
         await model.complete(ask("x"))
+
+
+@pytest.mark.parametrize(
+    ("cores", "parallel", "chosen", "threads"),
+    [(2, 1, ONE_PROCESS, "2"), (3, 1, ONE_PROCESS, "3"), (8, 1, None, "1"), (2, 2, "mp", "1")],
+)
+def test_on_few_cores_the_engine_is_one_process_that_computes_on_all(
+    cores: int, parallel: int, chosen: str | None, threads: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(vllm_engine.os, "sched_getaffinity", lambda _: set(range(cores)))
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")  # As Ray sets it in its actors.
+    settings = ENGINE.model_copy(update={"tensor_parallel": parallel})
+    assert vllm_engine.executor(settings) == chosen
+    with vllm_engine.threads(settings):
+        assert os.environ["OMP_NUM_THREADS"] == threads
+    assert os.environ["OMP_NUM_THREADS"] == "1"
 
 
 VICTIM = """
