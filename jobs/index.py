@@ -20,18 +20,18 @@ from jobs.cap import start_cap
 from jobs.progress import reported
 from jobs.rows import unpack
 from jobs.stages import NO_SHARD, Encode, Extract, Read, Survey, write_group
-from mrag.cli import CAP_HELP
+from mrag.cli import CAP_HELP, SYNC_HELP
 from mrag.cli.terminal import Terminal, harmless, two_columns
-from mrag.collection import SegmentInfo, check_stamp, known_documents, new_segment_id
+from mrag.collection import SegmentInfo, check_stamp, new_segment_id
 from mrag.documents.loaders import list_inputs
 from mrag.errors import MragError
 from mrag.indexing.builder import Builder
 from mrag.indexing.builders import make_builder
-from mrag.indexing.diff import Input, diff, settled
+from mrag.indexing.diff import Input, settled
 from mrag.indexing.ledger import Ledger
 from mrag.indexing.plan import ANNOUNCED, Plan, plan_run
 from mrag.indexing.report import Report, report
-from mrag.indexing.run import published
+from mrag.indexing.run import compared, published
 from mrag.indexing.stamp import collection_stamp
 from mrag.models.opening import counting_model, open_encoder
 from mrag.models.tokens import load_tokenizer
@@ -43,9 +43,10 @@ ENCODED_AT_ONCE = 8
 WITH_JAVA = {"env_vars": {"RAY_DISABLE_FAILURE_SIGNAL_HANDLER": "1"}}
 
 
-def index(settings: Settings, folder: Path, max_llm_tokens: int | None = None) -> Report:
+def index(settings: Settings, folder: Path, max_llm_tokens: int | None = None, sync: bool = False) -> Report:
     """Indexes what is new or changed in `folder`, as one new generation. Raises MragError.
 
+    What is gone from the folder stays, or is removed by the same generation (`sync`).
     `max_llm_tokens` is the cap of this run: documents that it leaves no room for end as `pending`.
     """
     started = time.monotonic()
@@ -56,7 +57,7 @@ def index(settings: Settings, folder: Path, max_llm_tokens: int | None = None) -
     stamp = collection_stamp(settings, builder, open_encoder(on_head))
     check_stamp(root, name, stamp)
     unread, inputs = survey(settings, folder)
-    plan = diff(inputs, known_documents(root, name))
+    plan = compared(settings, inputs, unread, sync)
     say(f"{len(unread) + len(inputs)} inputs")
     asked = announce(settings, folder, plan.to_index, builder)
     outcomes: list[Outcome] = []
@@ -69,7 +70,8 @@ def index(settings: Settings, folder: Path, max_llm_tokens: int | None = None) -
         segment = write(settings, encoded)
     plan = settled(plan, outcomes)
     generation = published(settings, stamp, segment, plan)
-    return report((*unread, *plan.outcomes, *outcomes), time.monotonic() - started, generation)
+    ended = (*unread, *plan.outcomes, *outcomes)
+    return report(ended, time.monotonic() - started, generation, plan.removed, plan.withheld)
 
 
 def announce(settings: Settings, folder: Path, to_index: Sequence[Input], builder: Builder) -> Plan:
@@ -203,13 +205,14 @@ def main(
     ] = None,
     as_json: Annotated[Path | None, typer.Option("--json", help="Write the report there too.")] = None,
     max_llm_tokens: Annotated[int | None, typer.Option(min=0, help=CAP_HELP)] = None,
+    sync: Annotated[bool, typer.Option("--sync", help=SYNC_HELP)] = False,
 ) -> None:
     """Bring a collection up to date with a folder, as a Ray Data job."""
     try:
         settings = load_settings(config, tuple(overrides or ()))
         quietly()
         ray.init(logging_level=logging.WARNING, log_to_driver=False, runtime_env=WITH_JAVA)
-        result = index(settings, folder, max_llm_tokens)
+        result = index(settings, folder, max_llm_tokens, sync)
     except MragError as error:
         typer.echo(f"error: {error}", err=True)
         raise typer.Exit(2) from None

@@ -52,6 +52,7 @@ for name, command in (
     app.command(name)(command)
 
 CAP_HELP = "Tokens that this run may ask of the language model; what is left is pending, for the next run."
+SYNC_HELP = "Remove documents that the folder no longer has."
 FILTER_HELP = "Only documents whose metadata has it: field=value, >=, >, <=, < or ^= (prefix); repeatable."
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 
@@ -81,6 +82,7 @@ def index(
     overrides: Overrides = None,
     as_json: AsJson = False,
     max_llm_tokens: Annotated[int | None, typer.Option(min=0, help=CAP_HELP)] = None,
+    sync: Annotated[bool, typer.Option("--sync", help=SYNC_HELP)] = False,
 ) -> None:
     """Bring a collection up to date with a folder."""
     from mrag.indexing.run import index_folder
@@ -89,11 +91,11 @@ def index(
     if not as_json:
         fetch_models(settings, console)
     if as_json:
-        report = asyncio.run(index_folder(settings, folder, max_llm_tokens=max_llm_tokens))
+        report = asyncio.run(index_folder(settings, folder, None, max_llm_tokens, sync))
         print_json(report.as_dict())
     else:
         with indexing_bar() as progress:
-            report = asyncio.run(index_folder(settings, folder, progress, max_llm_tokens))
+            report = asyncio.run(index_folder(settings, folder, progress, max_llm_tokens, sync))
         console.print(two_columns(report.table()))
     raise typer.Exit(report.exit_code)
 
@@ -146,6 +148,28 @@ def indexing_bar() -> Iterator[IndexingBar]:
     columns = (BarColumn(), "{task.fields[counts]}", TimeElapsedColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console) as bar:
         yield IndexingBar(bar)
+
+
+@app.command()
+def delete(
+    ids: Annotated[list[str] | None, typer.Argument(help="Ids of documents, as answers name them.")] = None,
+    config: Config = None,
+    overrides: Overrides = None,
+    filters: Annotated[list[str] | None, typer.Option("--filter", "-f", help=FILTER_HELP)] = None,
+    listed: Annotated[
+        Path | None, typer.Option("--from", help="A file with an id a line; - is standard input.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Take documents out of a collection, as one new generation: the next question finds nothing of them."""
+    from mrag.collection.filter_forms import short_filter
+    from mrag.indexing.delete import delete_documents, read_ids
+
+    named = [*(ids or ()), *(read_ids(listed) if listed else ())]
+    settings = load_settings(config, tuple(overrides or ()))
+    deletion = delete_documents(settings, named, short_filter(filters or ()))
+    print_json(deletion.as_dict()) if as_json else console.print(two_columns(deletion.table()))
+    raise typer.Exit(deletion.exit_code)
 
 
 @app.command()

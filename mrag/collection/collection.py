@@ -8,14 +8,14 @@ from typing import Literal
 
 import numpy as np
 
-from mrag.collection.filtering import Filtering
+from mrag.collection.filtering import Filtering, passing_ids
 from mrag.collection.index_analysis import IndexAnalysis, analyse
 from mrag.collection.manifest import NAME, Manifest, read_manifest
 from mrag.collection.searching import Searching, open_searches
 from mrag.collection.shard import RecordSpace, Shard
 from mrag.collection.storage import verify as verify_files
 from mrag.errors import CollectionError, InputError, NotFoundError
-from mrag.schema import Document, Hit, Leg, Query, Record, Searched, SourceUnit, Stored, Vectors
+from mrag.schema import Document, Filter, Hit, Leg, Query, Record, Searched, SourceUnit, Stored, Vectors
 from mrag.settings import DenseSettings
 
 Verify = Literal["fast", "full"]
@@ -125,6 +125,10 @@ class Collection:
         """One live document. Raises NotFoundError (field `document`)."""
         shard, row = self._place(document_id)
         return shard.payload.document(row)
+
+    def passing(self, filter_: Filter) -> tuple[str, ...]:
+        """Ids of the live documents that pass. Raises CollectionError for damaged metadata."""
+        return tuple(found for shard in self._shards for found in passing_ids(shard, filter_))
 
     def units(self, document_id: str, numbers: Sequence[int] | None = None) -> tuple[SourceUnit, ...]:
         """The source units of one live document, in order, or those of `numbers` that it has, in theirs.

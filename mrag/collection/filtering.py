@@ -61,6 +61,13 @@ def _admitted(space: RecordSpace, filter_: Filter, _: str) -> Admitted:
     )
 
 
+def passing_ids(shard: Shard, filter_: Filter) -> list[str]:
+    """Of the live documents that pass, in order. Raises CollectionError for damaged metadata."""
+    passed = np.flatnonzero(_passing(shard, filter_))
+    ids: list[str] = shard.payload.documents.table["id"].take(passed).to_pylist()
+    return ids
+
+
 def _passing(shard: Shard, filter_: Filter) -> NDArray[np.bool_]:
     """Which documents of a shard pass (n,); the dead do not."""
     passes = passing(filter_)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from mrag.collection import content_hash
@@ -24,13 +24,21 @@ class Diff:
     """`to_index` in the order of the inputs; every other input has its outcome in `outcomes`.
 
     `duplicates` names for an input the document that holds its text. `replaced` are known documents
-    whose old content must go, because they are now empty or duplicates.
+    whose old content must go, because they are now empty or duplicates; `removed` those that are no longer
+    among the inputs, where such must go, too. `withheld` is a sentence on why they stay all the same.
     """
 
     to_index: tuple[Input, ...]
     outcomes: tuple[Outcome, ...]
     duplicates: Mapping[str, str]
     replaced: tuple[str, ...]
+    removed: tuple[str, ...] = ()
+    withheld: str = ""
+
+    @property
+    def ended(self) -> tuple[str, ...]:
+        """Known documents, or duplicates, of which nothing may stay."""
+        return self.replaced + self.removed
 
 
 def input_of(document: Document, origin: str) -> Input:
@@ -59,6 +67,28 @@ def diff(inputs: Iterable[Input], known: Mapping[str, str]) -> Diff:
         decided.duplicates,
         tuple(decided.replaced),
     )
+
+
+def synced(
+    inputs: Sequence[Input], unread: Iterable[Outcome], known: Mapping[str, str], duplicates: Collection[str]
+) -> Diff:
+    """The same, and what the inputs lack of the known documents and `duplicates` is removed.
+
+    A document is not among the inputs only because its file can't be read this time: it stays. Where a
+    file of many documents can't be read in full nobody can say what it lacks, and nothing is removed.
+    """
+    failed = {outcome.id for outcome in unread}
+    torn = sorted(name for name in failed if _file(name).lower().endswith(".jsonl"))
+    if torn:
+        why = f"Nothing was removed, since {torn[0]} can't be read: mend it or take it out, and run again."
+        return replace(diff(inputs, known), withheld=why)
+    here = {item.id for item in inputs} | failed
+    kept = {identifier: held for identifier, held in known.items() if identifier in here}
+    return replace(diff(inputs, kept), removed=tuple(sorted({*known, *duplicates} - here)))
+
+
+def _file(name: str) -> str:
+    return name.rpartition("#")[0] or name
 
 
 def _repeated(first: Input, item: Input) -> Outcome:
@@ -118,9 +148,9 @@ def settled(found: Diff, built: Iterable[Outcome]) -> Diff:
         first = lost[outcome.id]
         return Outcome(outcome.id, left[first], f"It has the text of {first}, which is {left[first]}.")
 
-    return Diff(
-        found.to_index,
-        tuple(map(settle, found.outcomes)),
-        {copy: first for copy, first in found.duplicates.items() if copy not in lost},
-        tuple(identifier for identifier in found.replaced if identifier not in lost),
+    return replace(
+        found,
+        outcomes=tuple(map(settle, found.outcomes)),
+        duplicates={copy: first for copy, first in found.duplicates.items() if copy not in lost},
+        replaced=tuple(identifier for identifier in found.replaced if identifier not in lost),
     )

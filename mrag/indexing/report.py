@@ -14,14 +14,18 @@ _NAMED = (Status.FAILED, Status.DUPLICATE, Status.UNSUPPORTED, Status.EMPTY, Sta
 
 @dataclass(frozen=True)
 class Report:
-    """Counts over all inputs, and by name those that were not indexed. `removed` stands beside them.
+    """Counts over all inputs, and by name those that were not indexed.
+
+    `removed` names the documents that the inputs lack and that are gone from the collection, `withheld` says
+    why such were not removed.
 
     `counts` has every status; they add up to the inputs. `rejected` counts reply parts by reason.
     """
 
     counts: Mapping[Status, int]
     named: tuple[Outcome, ...]
-    removed: int
+    removed: tuple[str, ...]
+    withheld: str
     records: int
     rejected: Mapping[str, int]
     coverage: Coverage
@@ -49,13 +53,15 @@ class Report:
         """Rows of a label and a value, the named inputs last."""
         rows = [("inputs", str(self.inputs))]
         rows += [(status.value, str(count)) for status, count in self.counts.items() if count]
-        rows += [("removed", str(self.removed))] if self.removed else []
+        rows += [("removed", str(len(self.removed)))] if self.removed else []
         if self.counts[Status.INDEXED] or self.usage.calls:
             rows += self._work()
         rows += [("seconds", f"{self.seconds:.1f}"), ("generation", str(self.generation))]
-        return rows + [
+        rows += [
             (outcome.status.value, f"{outcome.id}: {outcome.detail}".rstrip(": ")) for outcome in self.named
         ]
+        rows += [("removed", identifier) for identifier in self.removed]
+        return rows + ([("not removed", self.withheld)] if self.withheld else [])
 
     def _work(self) -> list[tuple[str, str]]:
         asked, reused = self.usage, self.reused
@@ -78,7 +84,8 @@ class Report:
         return {
             "inputs": self.inputs,
             "counts": {status.value: count for status, count in self.counts.items()},
-            "removed": self.removed,
+            "removed": list(self.removed),
+            "withheld": self.withheld,
             "units": self.coverage.units,
             "records": self.records,
             "rejected": dict(self.rejected),
@@ -99,7 +106,13 @@ class Report:
         }
 
 
-def report(outcomes: Iterable[Outcome], seconds: float, generation: int, removed: int = 0) -> Report:
+def report(
+    outcomes: Iterable[Outcome],
+    seconds: float,
+    generation: int,
+    removed: tuple[str, ...] = (),
+    withheld: str = "",
+) -> Report:
     """Sums the outcomes, taken one by one: only those with a name to report are kept."""
     counts: Counter[Status] = Counter()
     named: list[Outcome] = []
@@ -121,6 +134,7 @@ def report(outcomes: Iterable[Outcome], seconds: float, generation: int, removed
         counts={status: counts[status] for status in Status},
         named=tuple(sorted(named, key=lambda outcome: (_NAMED.index(outcome.status), outcome.id))),
         removed=removed,
+        withheld=withheld,
         records=records,
         rejected=dict(rejected.most_common()),
         coverage=Coverage(units, extracted, fallback),

@@ -13,6 +13,7 @@ from mrag.collection import (
     SegmentInfo,
     Stamp,
     check_stamp,
+    duplicates,
     known_documents,
     publish,
     read_manifest,
@@ -23,7 +24,7 @@ from mrag.indexing.builder import Builder
 from mrag.indexing.builders import make_builder
 from mrag.indexing.cap import Meter, TokenCap, ToldMeter
 from mrag.indexing.concurrency import all_of
-from mrag.indexing.diff import Diff, Input, diff, settled
+from mrag.indexing.diff import Diff, Input, diff, settled, synced
 from mrag.indexing.ledger import Ledger
 from mrag.indexing.plan import ANNOUNCED, Plan, plan_run
 from mrag.indexing.report import Report, report
@@ -54,10 +55,15 @@ class Progress(Protocol):
 
 
 async def index_folder(
-    settings: Settings, folder: Path, progress: Progress | None = None, max_llm_tokens: int | None = None
+    settings: Settings,
+    folder: Path,
+    progress: Progress | None = None,
+    max_llm_tokens: int | None = None,
+    sync: bool = False,
 ) -> Report:
-    """Indexes what is new or changed in `folder`, as one new generation; what is gone from it stays.
+    """Indexes what is new or changed in `folder`, as one new generation.
 
+    What is gone from the folder stays, or is removed by the same generation (`sync`).
     `max_llm_tokens` is the cap of this run: documents that it leaves no room for end as `pending`.
     Whatever ends it early leaves the generation before, and in the ledger what was validated.
     Raises InputError for the folder, CollectionError where the settings are not those of the collection,
@@ -66,7 +72,7 @@ async def index_folder(
     started = time.monotonic()
     root, name = settings.collection.root, settings.collection.name
     inputs, unread = await asyncio.to_thread(scan, folder)
-    found = diff(inputs, known_documents(root, name))
+    found = compared(settings, inputs, unread, sync)
     encoder = open_encoder(settings.encoder)
     builder = make_builder(settings, await asyncio.to_thread(load_tokenizer, settings.encoder.model))
     stamp = await asyncio.to_thread(collection_stamp, settings, builder, encoder)
@@ -78,7 +84,15 @@ async def index_folder(
         segment, built = await indexing.run(folder, found.to_index)
     found = settled(found, built)
     generation = published(settings, stamp, segment, found)
-    return report((*unread, *found.outcomes, *built), time.monotonic() - started, generation)
+    outcomes = (*unread, *found.outcomes, *built)
+    return report(outcomes, time.monotonic() - started, generation, found.removed, found.withheld)
+
+
+def compared(settings: Settings, inputs: Sequence[Input], unread: Sequence[Outcome], sync: bool) -> Diff:
+    """What has to be done to bring the collection up to date, or (`sync`) to the inputs and nothing else."""
+    root, name = settings.collection.root, settings.collection.name
+    known = known_documents(root, name)
+    return synced(inputs, unread, known, duplicates(root, name)) if sync else diff(inputs, known)
 
 
 def published(settings: Settings, stamp: Stamp, segment: SegmentInfo | None, found: Diff) -> int:
@@ -87,9 +101,9 @@ def published(settings: Settings, stamp: Stamp, segment: SegmentInfo | None, fou
     `found` is the diff after `settled`. A run with nothing new makes no generation.
     """
     root, name = settings.collection.root, settings.collection.name
-    if segment or found.replaced or found.duplicates:
-        generation = publish(root, name, stamp, segment, found.replaced, found.duplicates).generation
-        Ledger(root, name).forget(found.replaced)
+    if segment or found.ended or found.duplicates:
+        generation = publish(root, name, stamp, segment, found.ended, found.duplicates).generation
+        Ledger(root, name).forget(found.ended)
         return generation
     manifest = read_manifest(root, name)
     return manifest.generation if manifest else 0

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mrag.indexing.diff import Diff, Input, diff, input_of, settled
+from mrag.indexing.diff import Diff, Input, diff, input_of, settled, synced
 from mrag.schema import Document, Outcome, Status
 
 
@@ -131,3 +131,38 @@ def test_after_any_runs_every_text_is_live_exactly_once(folders: list[dict[str, 
             assert model.live.get(name, text) == text
             assert name in model.live or not text or model.live[found.duplicates[name]] == text
         assert not model.run(texts).to_index
+
+
+# --------------------------------------------------------------------------- to the inputs, and nothing else
+
+KNOWN = {"a.txt": "1-", "b.txt": "2-", "c": "3-"}
+
+
+def test_what_the_inputs_lack_is_removed_and_its_duplicate_comes_in_its_place() -> None:
+    found = synced([item("b.txt", "2"), item("copy", "1")], [], KNOWN, ["copy", "other"])
+    assert found.removed == ("a.txt", "c", "other")
+    assert ids(found) == ["copy"]
+    assert statuses(found) == {"b.txt": Status.UNCHANGED}
+
+
+def test_what_can_not_be_read_this_time_stays() -> None:
+    unread = [
+        Outcome("a.txt", Status.FAILED),
+        Outcome("new.pdf", Status.FAILED),
+        Outcome("c", Status.UNSUPPORTED),
+    ]
+    assert synced([item("copy", "1")], unread, KNOWN, []).removed == ("b.txt",)
+
+
+def test_a_file_of_documents_that_is_torn_withholds_all_removals() -> None:
+    for name in ("notes.jsonl#3", "notes.jsonl", "Notes.JSONL#1"):
+        found = synced([item("b.txt", "2")], [Outcome(name, Status.FAILED)], KNOWN, ["copy"])
+        assert (found.removed, found.ended) == ((), ())
+        assert name in found.withheld
+        assert statuses(found) == {"b.txt": Status.UNCHANGED}
+
+
+def test_a_duplicate_that_is_still_there_stays_one() -> None:
+    found = synced([item("a.txt", "1"), item("copy", "1")], [], KNOWN, ["copy"])
+    assert found.removed == ("b.txt", "c")
+    assert found.duplicates == {"copy": "a.txt"}

@@ -26,7 +26,7 @@ FAILURE = Outcome("f#3", Status.FAILED, "No reply.")
 
 
 def test_the_counts_add_up_to_the_inputs() -> None:
-    found = report([*OUTCOMES, FAILURE], seconds=1.5, generation=7, removed=2)
+    found = report([*OUTCOMES, FAILURE], seconds=1.5, generation=7, removed=("g", "h"))
     assert found.inputs == 6
     assert found.as_dict() == {
         "inputs": 6,
@@ -34,7 +34,8 @@ def test_the_counts_add_up_to_the_inputs() -> None:
             "indexed": 2, "unchanged": 1, "empty": 1, "duplicate": 1, "unsupported": 0,
             "pending": 0, "failed": 1,
         },
-        "removed": 2,
+        "removed": ["g", "h"],
+        "withheld": "",
         "units": 8,
         "records": 9,
         "rejected": {"no unit": 3, "no key": 2},
@@ -58,11 +59,12 @@ def test_the_counts_add_up_to_the_inputs() -> None:
 
 
 def test_the_table_names_what_was_not_indexed() -> None:
-    rows = report([*OUTCOMES, FAILURE], 1.5, 7, removed=2).table()
+    rows = report([*OUTCOMES, FAILURE], 1.5, 7, ("g", "h"), "Not now.").table()
     assert ("failed", "f#3: No reply.") in rows
     assert ("duplicate", "e: It has the same text as a.") in rows
     assert ("empty", "d") in rows
-    assert ("removed", "2") in rows
+    assert [value for name, value in rows if name == "removed"] == ["2", "g", "h"]
+    assert ("not removed", "Not now.") in rows
     assert ("records", "9 (5 rejected)") in rows
     assert ("coverage", "87.5% before repair, 100.0% after") in rows
     assert ("from the ledger", "1 calls, 7 tokens not asked again") in rows

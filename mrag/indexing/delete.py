@@ -1,0 +1,90 @@
+"""Taking documents out of a collection, by their ids or by what their metadata has."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from mrag.collection import Collection, duplicates, known_documents, publish, read_manifest
+from mrag.errors import InputError, NotFoundError
+from mrag.indexing.ledger import Ledger
+from mrag.schema import Filter
+from mrag.settings import Settings
+
+
+@dataclass(frozen=True)
+class Deletion:
+    """What came of it. `unknown` are ids that the collection does not have.
+
+    `bared` are inputs that were not indexed because a deleted document held their text: the next run
+    over their folder indexes them.
+    """
+
+    deleted: tuple[str, ...]
+    unknown: tuple[str, ...]
+    bared: tuple[str, ...]
+    generation: int
+
+    @property
+    def exit_code(self) -> int:
+        """1 where an id is unknown, else 0."""
+        return 1 if self.unknown else 0
+
+    def table(self) -> list[tuple[str, str]]:
+        """Rows of a label and a value."""
+        rows = [("deleted", identifier) for identifier in self.deleted]
+        rows += [("unknown", identifier) for identifier in self.unknown]
+        rows += [("same text, not indexed", identifier) for identifier in self.bared]
+        return [*rows, ("documents deleted", str(len(self.deleted))), ("generation", str(self.generation))]
+
+    def as_dict(self) -> dict[str, Any]:
+        """The same as JSON values."""
+        return asdict(self)
+
+
+def delete_documents(settings: Settings, ids: Iterable[str], filter_: Filter = ()) -> Deletion:
+    """Deletes the named documents and those that pass the filter, with their replies in the ledger.
+
+    What is no document but the duplicate of one is forgotten as such. Nothing is deleted where nothing is
+    named. Raises NotFoundError (field `collection`), InputError (field `ids`) and CollectionError.
+    """
+    root, name = settings.collection.root, settings.collection.name
+    manifest = read_manifest(root, name)
+    if manifest is None:
+        raise NotFoundError("collection", f"There is no collection {name!r} in {root}: index one first.")
+    named = set(ids)
+    if not named and not filter_:
+        raise InputError("ids", "Name the documents to delete, by their ids or by a filter.")
+    known, copies = known_documents(root, name), duplicates(root, name)
+    passed = _passing(settings, filter_) if filter_ else set()
+    deleted = (named | passed) & known.keys()
+    forgotten = named & copies.keys()
+    generation = publish(root, name, manifest.stamp, None, deleted | forgotten).generation
+    Ledger(root, name).forget(deleted)
+    bared = {copy for copy, first in copies.items() if first in deleted} - forgotten
+    unknown = named - deleted - forgotten
+    return Deletion(
+        tuple(sorted(deleted | forgotten)), tuple(sorted(unknown)), tuple(sorted(bared)), generation
+    )
+
+
+def _passing(settings: Settings, filter_: Filter) -> set[str]:
+    place = settings.collection
+    collection = Collection.open(place.root, place.name, legs=())
+    try:
+        return set(collection.passing(filter_))
+    finally:
+        collection.close()
+
+
+def read_ids(file: Path) -> list[str]:
+    """An id a line; blank lines are none. Raises InputError (field `from`)."""
+    try:
+        text = sys.stdin.read() if str(file) == "-" else file.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is no UTF-8 text"
+        raise InputError("from", f"{file} can't be read ({reason}): give a file with an id a line.") from None
+    return [line.strip() for line in text.splitlines() if line.strip()]

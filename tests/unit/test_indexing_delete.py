@@ -1,0 +1,255 @@
+"""Documents leave a collection: by a folder that lacks them, by id, by filter. What is left is as if new."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given
+from hypothesis import settings as examples
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from mrag import cli
+from mrag.collection import Collection, known_documents, read_manifest
+from mrag.collection.filter_forms import short_filter
+from mrag.errors import InputError, NotFoundError
+from mrag.indexing import run
+from mrag.indexing.delete import delete_documents, read_ids
+from mrag.indexing.report import Report
+from mrag.indexing.run import index_folder
+from mrag.models.tokens import ByteTokenizer
+from mrag.schema import Query, Status
+from mrag.settings import Settings, parse_settings
+from tests.hash_encoder import HashEncoder
+from tests.marker_replies import record
+
+ENCODER = HashEncoder()
+
+
+@pytest.fixture(autouse=True)
+def encoder(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run, "open_encoder", lambda _: ENCODER)
+    monkeypatch.setattr(run, "load_tokenizer", lambda _: ByteTokenizer())
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    (tmp_path / "in").mkdir()
+    return tmp_path
+
+
+def settings(place: Path, **tree: Any) -> Settings:
+    return parse_settings({"method": "sane", "collection": {"root": place / "root", "shards": 2}, **tree})
+
+
+def write(place: Path, texts: dict[str, str]) -> None:
+    for old in (place / "in").iterdir():
+        old.unlink()
+    for name, text in texts.items():
+        (place / "in" / f"{name}.txt").write_text(text)
+
+
+def sync(place: Path, **tree: Any) -> Report:
+    return asyncio.run(index_folder(settings(place, **tree), place / "in", sync=True))
+
+
+def content(place: Path) -> dict[str, Any]:
+    """All that can be asked of a collection, without the names of its segments."""
+    collection = Collection.open(place / "root", "default")
+    try:
+        found: dict[str, Any] = {"counts": collection.manifest.counts}
+        for identifier in sorted(known_documents(place / "root", "default")):
+            found[identifier] = (
+                collection.document(identifier),
+                collection.units(identifier),
+                collection.records(identifier),
+            )
+        for text in ("ferry harbour", "Alma", "stone pier of the harbour"):
+            vector = ENCODER.encode([text], "query")[0]
+            hits = collection.search(Query(text, depth=9, vector=vector))
+            # Equal to rounding: a score of Lucene's is a sum of floats.
+            found[text] = {leg: [(hit.record_id, f"{hit.score:.4g}") for hit in hits[leg]] for leg in hits}
+        return found
+    finally:
+        collection.close()
+
+
+ALMA, TOVE, PIER = "The ferry Alma is old.", "Tove is a ferry.\n\nShe is new.", "A stone pier of the harbour."
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        {"a": ALMA, "b": TOVE},  # one is gone
+        {"a": ALMA, "b": TOVE, "d": PIER},  # one has another name
+        {"a": ALMA, "b": "Tove sank.", "c": PIER},  # one is another
+        {"b": PIER},
+        {"c": ALMA, "a": PIER, "b": TOVE},  # two changed places
+    ],
+)
+def test_a_synced_collection_is_the_one_that_would_be_built_anew(place: Path, after: dict[str, str]) -> None:
+    before = {"a": ALMA, "b": TOVE, "c": PIER}
+    write(place, before)
+    assert sync(place).generation == 1
+    write(place, after)
+    report = sync(place)
+    assert (report.generation, report.exit_code) == (2, 0)
+    assert report.removed == tuple(sorted(f"{name}.txt" for name in before.keys() - after.keys()))
+    fresh = place / "fresh"
+    (fresh / "in").mkdir(parents=True)
+    write(fresh, after)
+    sync(fresh)
+    assert content(place) == content(fresh)
+    assert sync(place).generation == 2
+
+
+def test_a_folder_that_became_empty_of_documents_is_refused_and_nothing_is_lost(place: Path) -> None:
+    write(place, {"a": ALMA})
+    sync(place)
+    write(place, {})
+    with pytest.raises(InputError):
+        sync(place)
+    assert known_documents(place / "root", "default").keys() == {"a.txt"}
+
+
+@examples(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.lists(
+        st.dictionaries(st.sampled_from("abcd"), st.sampled_from([ALMA, TOVE, PIER, "Nothing."]), min_size=1),
+        min_size=2,
+        max_size=4,
+    )
+)
+def test_any_history_of_a_folder_ends_where_a_new_build_does(
+    tmp_path_factory: pytest.TempPathFactory, history: list[dict[str, str]]
+) -> None:
+    place, fresh = tmp_path_factory.mktemp("old"), tmp_path_factory.mktemp("new")
+    for root in (place, fresh):
+        (root / "in").mkdir()
+    for texts in history:
+        write(place, texts)
+        sync(place)
+    write(fresh, history[-1])
+    sync(fresh)
+    held, new = (known_documents(root / "root", "default") for root in (place, fresh))
+    # Which of several documents of one text holds it depends on who was first.
+    assert sorted(held.values()) == sorted(new.values())
+    if held == new:
+        assert content(place) == content(fresh)
+
+
+def test_a_deleted_first_copy_hands_its_text_on(place: Path) -> None:
+    write(place, {"a": ALMA, "copy": ALMA})
+    assert sync(place).counts[Status.DUPLICATE] == 1
+    write(place, {"copy": ALMA})
+    report = sync(place)
+    assert (report.removed, report.counts[Status.INDEXED]) == (("a.txt",), 1)
+    assert known_documents(place / "root", "default").keys() == {"copy.txt"}
+    manifest = read_manifest(place / "root", "default")
+    assert manifest is not None
+    assert manifest.duplicates == {}
+
+
+# --------------------------------------------------------------------------- by id, by filter
+
+
+LINES = [
+    {"id": "a", "text": ALMA, "metadata": {"lang": "en", "date": "2024-01-05"}},
+    {"id": "b", "text": TOVE, "metadata": {"lang": "en", "date": "2025-01-05"}},
+    {"id": "c", "text": PIER, "metadata": {"lang": "de"}},
+    {"id": "copy", "text": ALMA},
+]
+
+
+@pytest.fixture
+def library(place: Path) -> Path:
+    (place / "in" / "l.jsonl").write_text("\n".join(map(json.dumps, LINES)))
+    sync(place)
+    return place
+
+
+@pytest.mark.parametrize(
+    ("ids", "filters", "left"),
+    [
+        (["a"], [], {"b", "c"}),
+        (["a", "c"], [], {"b"}),
+        ([], ["lang=en"], {"c"}),
+        (["c"], ["date>=2025-01"], {"a"}),
+        ([], ["lang=fr"], {"a", "b", "c"}),
+        ([], ["id=b"], {"a", "c"}),
+        (["a", "b", "c"], [], set()),
+    ],
+)
+def test_what_is_named_is_gone_at_once(
+    library: Path, ids: list[str], filters: list[str], left: set[str]
+) -> None:
+    deletion = delete_documents(settings(library), ids, short_filter(filters))
+    assert known_documents(library / "root", "default").keys() == left
+    assert set(deletion.deleted) == {"a", "b", "c"} - left
+    assert deletion.generation == (1 if len(left) == 3 else 2)
+    kept = [line for line in LINES if line["id"] in left]
+    if kept:
+        (library / "new" / "in").mkdir(parents=True)
+        (library / "new" / "in" / "l.jsonl").write_text("\n".join(map(json.dumps, kept)))
+        sync(library / "new")
+        assert content(library) == content(library / "new")
+
+
+def test_what_loses_its_text_and_what_is_not_there_is_named(library: Path) -> None:
+    deletion = delete_documents(settings(library), ["a", "nobody"])
+    assert (deletion.deleted, deletion.unknown, deletion.bared) == (("a",), ("nobody",), ("copy",))
+    assert deletion.exit_code == 1
+    assert asyncio.run(index_folder(settings(library), library / "in")).counts[Status.INDEXED] == 1
+
+
+def test_a_duplicate_can_be_deleted_and_its_first_stays(library: Path) -> None:
+    deletion = delete_documents(settings(library), ["copy"])
+    assert (deletion.deleted, deletion.bared, deletion.exit_code) == (("copy",), (), 0)
+    assert known_documents(library / "root", "default").keys() == {"a", "b", "c"}
+
+
+def test_nothing_named_deletes_nothing(library: Path) -> None:
+    with pytest.raises(InputError):
+        delete_documents(settings(library), [])
+    with pytest.raises(NotFoundError):
+        delete_documents(settings(library, collection={"root": library / "none"}), ["a"])
+
+
+def test_replies_of_deleted_documents_leave_the_ledger(place: Path) -> None:
+    script = place / "script.jsonl"
+    rule = {
+        "purpose": "markers",
+        "reply": {"records": [record(1, value="The ferry Alma is old.")]},
+    }
+    script.write_text(json.dumps(rule))
+    tree = {"method": "ours", "language_model": {"engine": "scripted", "replies": str(script)}}
+    write(place, {"a": ALMA, "b": PIER})
+    sync(place, **tree)
+    ledger = place / "root" / "default" / "ledger"
+    assert any("Alma" in file.read_text() for file in ledger.rglob("*.json"))
+    delete_documents(settings(place, **tree), ["a.txt"])
+    assert not any("Alma" in file.read_text() for file in ledger.rglob("*.json"))
+
+
+def test_the_command_deletes_by_id_file_and_filter(library: Path) -> None:
+    root = ["--set", f"collection.root={library / 'root'}"]
+    (library / "ids").write_text("b\n\nnobody\n")
+    done = CliRunner().invoke(cli.app, ["delete", "c", "--from", str(library / "ids"), "--json", *root])
+    assert done.exit_code == 1
+    told = json.loads(done.stdout)
+    assert (told["deleted"], told["unknown"], told["generation"]) == (["b", "c"], ["nobody"], 2)
+    done = CliRunner().invoke(cli.app, ["delete", "--filter", "lang=en", *root])
+    assert done.exit_code == 0
+    assert "deleted" in done.stdout
+    assert known_documents(library / "root", "default") == {}
+
+
+def test_a_file_of_ids_that_can_not_be_read_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "bad").write_bytes(b"\xff\xfe\x00")
+    for file in (tmp_path / "none", tmp_path, tmp_path / "bad"):
+        with pytest.raises(InputError):
+            read_ids(file)
