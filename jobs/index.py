@@ -22,7 +22,7 @@ from jobs.rows import unpack
 from jobs.stages import NO_SHARD, Encode, Extract, Read, Survey, write_group
 from mrag.cli import CAP_HELP, SYNC_HELP
 from mrag.cli.terminal import Terminal, harmless, two_columns
-from mrag.collection import SegmentInfo, check_stamp, new_segment_id
+from mrag.collection import SegmentInfo, check_stamp, lease, new_segment_id
 from mrag.documents.loaders import list_inputs
 from mrag.errors import MragError
 from mrag.indexing.builder import Builder
@@ -57,19 +57,20 @@ def index(settings: Settings, folder: Path, max_llm_tokens: int | None = None, s
     stamp = collection_stamp(settings, builder, open_encoder(on_head))
     check_stamp(root, name, stamp)
     unread, inputs = survey(settings, folder)
-    plan = compared(settings, inputs, unread, sync)
     say(f"{len(unread) + len(inputs)} inputs")
-    asked = announce(settings, folder, plan.to_index, builder)
-    outcomes: list[Outcome] = []
-    segment = None
-    if plan.to_index:
-        cap = None if max_llm_tokens is None else start_cap(max_llm_tokens)
-        with reported(asked) as counter:
-            encoded = encode(settings, folder, plan.to_index, (counter, cap))
-        outcomes = account(plan.to_index, encoded)
-        segment = write(settings, encoded)
-    plan = settled(plan, outcomes)
-    generation = published(settings, stamp, segment, plan)
+    with lease(root, name):
+        plan = compared(settings, inputs, unread, sync)
+        asked = announce(settings, folder, plan.to_index, builder)
+        outcomes: list[Outcome] = []
+        segment = None
+        if plan.to_index:
+            cap = None if max_llm_tokens is None else start_cap(max_llm_tokens)
+            with reported(asked) as counter:
+                encoded = encode(settings, folder, plan.to_index, (counter, cap))
+            outcomes = account(plan.to_index, encoded)
+            segment = write(settings, encoded)
+        plan = settled(plan, outcomes)
+        generation = published(settings, stamp, segment, plan)
     ended = (*unread, *plan.outcomes, *outcomes)
     return report(ended, time.monotonic() - started, generation, plan.removed, plan.withheld)
 

@@ -6,6 +6,7 @@ from mrag.collection.collection import Collection
 from mrag.collection.generations import check_stamp, duplicates, known_documents, publish
 from mrag.collection.histogram import Histogram
 from mrag.collection.index_analysis import IndexAnalysis
+from mrag.collection.lease import lease
 from mrag.collection.manifest import (
     SCHEMA_VERSION,
     Counts,
@@ -38,6 +39,7 @@ __all__ = [
     "content_hash",
     "duplicates",
     "known_documents",
+    "lease",
     "list_collections",
     "new_segment_id",
     "publish",

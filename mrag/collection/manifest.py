@@ -190,6 +190,13 @@ def read_manifest(root: Path, name: str, generation: int | None = None) -> Manif
     return replace(_read(folder, generation, None), name=name)
 
 
+def published_segments(root: Path, name: str) -> set[str]:
+    """Ids of the segments of all generations. Raises CollectionError for a manifest that can't be read."""
+    folder = collection_folder(root, name)
+    numbers = [int(path.stem) for path in (folder / "manifests").glob("*.json") if path.stem.isdigit()]
+    return {segment.id for number in numbers for segment in _read(folder, number, None).segments}
+
+
 def _read_current(path: Path) -> tuple[int, str | None] | None:
     try:
         text = path.read_bytes().decode("ascii", "replace")

@@ -15,6 +15,7 @@ from mrag.collection import (
     check_stamp,
     duplicates,
     known_documents,
+    lease,
     publish,
     read_manifest,
 )
@@ -66,24 +67,25 @@ async def index_folder(
     What is gone from the folder stays, or is removed by the same generation (`sync`).
     `max_llm_tokens` is the cap of this run: documents that it leaves no room for end as `pending`.
     Whatever ends it early leaves the generation before, and in the ledger what was validated.
-    Raises InputError for the folder, CollectionError where the settings are not those of the collection,
-    ModelError where no model opens.
+    Raises InputError for the folder, CollectionError where the settings are not those of the collection or
+    another run writes it, ModelError where no model opens.
     """
     started = time.monotonic()
     root, name = settings.collection.root, settings.collection.name
     inputs, unread = await asyncio.to_thread(scan, folder)
-    found = compared(settings, inputs, unread, sync)
-    encoder = open_encoder(settings.encoder)
-    builder = make_builder(settings, await asyncio.to_thread(load_tokenizer, settings.encoder.model))
-    stamp = await asyncio.to_thread(collection_stamp, settings, builder, encoder)
-    check_stamp(root, name, stamp)
-    segment, built = None, list[Outcome]()
-    if found.to_index:
-        meter = None if max_llm_tokens is None else TokenCap(max_llm_tokens)
-        indexing = _Indexing(settings, builder, encoder, progress, meter)
-        segment, built = await indexing.run(folder, found.to_index)
-    found = settled(found, built)
-    generation = published(settings, stamp, segment, found)
+    with lease(root, name):
+        found = compared(settings, inputs, unread, sync)
+        encoder = open_encoder(settings.encoder)
+        builder = make_builder(settings, await asyncio.to_thread(load_tokenizer, settings.encoder.model))
+        stamp = await asyncio.to_thread(collection_stamp, settings, builder, encoder)
+        check_stamp(root, name, stamp)
+        segment, built = None, list[Outcome]()
+        if found.to_index:
+            meter = None if max_llm_tokens is None else TokenCap(max_llm_tokens)
+            indexing = _Indexing(settings, builder, encoder, progress, meter)
+            segment, built = await indexing.run(folder, found.to_index)
+        found = settled(found, built)
+        generation = published(settings, stamp, segment, found)
     outcomes = (*unread, *found.outcomes, *built)
     return report(outcomes, time.monotonic() - started, generation, found.removed, found.withheld)
 

@@ -1,0 +1,78 @@
+"""One writer at a time, and what dead ones left is cleared by the next."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mrag.collection import lease
+from mrag.collection.lease import clear
+from mrag.errors import CollectionError
+from tests.collection_corpus import add, make_entry
+
+THREE = [make_entry(f"d{n}", [[f"key {n}"]]) for n in range(3)]
+HOLDING = """
+import sys, time
+from pathlib import Path
+from mrag.collection import lease
+with lease(Path(sys.argv[1]), "c"):
+    print("held", flush=True)
+    time.sleep(600)
+"""
+
+
+def test_a_second_writer_is_told_who_the_first_is_and_a_dead_one_holds_nothing(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", HOLDING, str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as first:
+        try:
+            assert first.stdout
+            assert first.stdout.readline() == "held\n"
+            with (
+                pytest.raises(CollectionError, match=rf"written by process {first.pid} on "),
+                lease(tmp_path, "c"),
+            ):
+                pass
+            with lease(tmp_path, "other"):
+                pass
+        finally:
+            first.kill()
+    with lease(tmp_path, "c"):
+        pass
+
+
+def test_two_writers_in_one_process_are_two(tmp_path: Path) -> None:
+    with lease(tmp_path, "c"), pytest.raises(CollectionError, match=str(os.getpid())), lease(tmp_path, "c"):
+        pass
+
+
+def test_what_no_generation_has_is_cleared(tmp_path: Path) -> None:
+    for _ in range(2):
+        add(tmp_path, "c", THREE, 2)
+    segments = tmp_path / "c" / "segments"
+    kept = {path.name for path in segments.iterdir()}
+    (segments / "orphan" / "shard-000").mkdir(parents=True)
+    (segments / "orphan" / "shard-000" / "keys.faiss").write_bytes(b"x")
+    (segments / "half.1a2b.tmp").mkdir()
+    (tmp_path / "c" / "CURRENT.1a2b.tmp").write_bytes(b"x")
+    with lease(tmp_path, "c"):
+        assert {path.name for path in segments.iterdir()} == kept
+    assert not list(tmp_path.rglob("*.tmp"))
+
+
+def test_nothing_is_cleared_where_a_manifest_is_damaged(tmp_path: Path) -> None:
+    add(tmp_path, "c", THREE, 2)
+    add(tmp_path, "c", THREE, 2)
+    (orphan := tmp_path / "c" / "segments" / "orphan").mkdir()
+    (tmp_path / "c" / "manifests" / "000001.json").write_text("{")
+    clear(tmp_path, "c")
+    assert orphan.is_dir()
+
+
+def test_a_collection_that_can_not_be_written_is_a_sentence(tmp_path: Path) -> None:
+    (tmp_path / "root").write_text("a file")
+    with pytest.raises(CollectionError, match="can't be written"), lease(tmp_path / "root", "c"):
+        pass
