@@ -7,7 +7,7 @@ import json
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -159,17 +159,32 @@ def delete(
     listed: Annotated[
         Path | None, typer.Option("--from", help="A file with an id a line; - is standard input.")
     ] = None,
+    purge: Annotated[
+        bool, typer.Option("--purge", help="Compact then, so that no file holds them any more.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Take documents out of a collection, as one new generation: the next question finds nothing of them."""
     from mrag.collection.filter_forms import short_filter
+    from mrag.indexing.compact import compact as compacted
     from mrag.indexing.delete import delete_documents, read_ids
 
     named = [*(ids or ()), *(read_ids(listed) if listed else ())]
     settings = load_settings(config, tuple(overrides or ()))
     deletion = delete_documents(settings, named, short_filter(filters or ()))
+    if purge:
+        deletion = replace(deletion, generation=compacted(settings).generation)
     print_json(deletion.as_dict()) if as_json else console.print(two_columns(deletion.table()))
     raise typer.Exit(deletion.exit_code)
+
+
+@app.command()
+def compact(config: Config = None, overrides: Overrides = None, as_json: AsJson = False) -> None:
+    """Merge a collection's segments into one: what was deleted or replaced is on no disk any more."""
+    from mrag.indexing.compact import compact as compacted
+
+    done = compacted(load_settings(config, tuple(overrides or ())))
+    print_json(asdict(done)) if as_json else console.print(two_columns(done.table()))
 
 
 @app.command()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mrag.collection.collection import Collection
-from mrag.collection.generations import check_stamp, duplicates, known_documents, publish
+from mrag.collection.generations import check_stamp, duplicates, known_documents, publish, publish_compacted
 from mrag.collection.histogram import Histogram
 from mrag.collection.index_analysis import IndexAnalysis
 from mrag.collection.lease import lease
@@ -43,6 +43,7 @@ __all__ = [
     "list_collections",
     "new_segment_id",
     "publish",
+    "publish_compacted",
     "read_manifest",
     "shard_folder",
     "shard_of",

@@ -56,6 +56,21 @@ class DenseWriter:
                 _faiss().write_index(self._index, _faiss().PyCallbackIOWriter(file.write))
 
 
+class DenseVectors:
+    """The vectors of a shard's keys or units as they were written, mapped into memory."""
+
+    def __init__(self, folder: Path, shape: tuple[int, int], name: str = KEYS) -> None:
+        self._dimension = shape[1]
+        self._index = _mapped(folder / name, shape) if shape[0] else None
+
+    def rows(self, first: int, end: int) -> Vectors:
+        """Those from `first` to before `end`: (end - first, d)."""
+        if self._index is None or first == end:
+            return np.empty((0, self._dimension), np.float32)
+        found: Vectors = self._index.reconstruct_n(int(first), int(end - first))
+        return found
+
+
 @dataclass(frozen=True)
 class DensePart:
     """The folder of one shard, which of its vectors live (n,), at least one, and the file they are in."""

@@ -78,6 +78,30 @@ def publish(
             return after
 
 
+def publish_compacted(root: Path, name: str, before: Manifest, segment: SegmentInfo | None) -> Manifest:
+    """Puts one segment in the place of all those of the generation `before`, as the next generation.
+
+    What was deleted while it was written stays dead. None stands for a collection without a live document.
+    Raises as `publish` does.
+    """
+    folder = collection_folder(root, name)
+    with writable(folder), locked(folder / ".lock"):
+        current = read_manifest(root, name) or before
+        old = {part.id for part in before.segments}
+        later = tuple(part for part in current.segments if part.id not in old)
+        new = () if segment is None else (replace(segment, generation=before.generation),)
+        if segment is not None:
+            _added(root, before, segment)
+        after = replace(
+            current,
+            generation=current.generation + 1,
+            segments=new + later,
+            tombstones={gone: end for gone, end in current.tombstones.items() if end > before.generation},
+        )
+        write_manifest(root, after)
+        return after
+
+
 def _next(
     root: Path,
     before: Manifest,

@@ -193,8 +193,7 @@ def read_manifest(root: Path, name: str, generation: int | None = None) -> Manif
 def published_segments(root: Path, name: str) -> set[str]:
     """Ids of the segments of all generations. Raises CollectionError for a manifest that can't be read."""
     folder = collection_folder(root, name)
-    numbers = [int(path.stem) for path in (folder / "manifests").glob("*.json") if path.stem.isdigit()]
-    return {segment.id for number in numbers for segment in _read(folder, number, None).segments}
+    return {segment.id for number in _numbers(folder) for segment in _read(folder, number, None).segments}
 
 
 def _read_current(path: Path) -> tuple[int, str | None] | None:
@@ -275,6 +274,19 @@ def write_manifest(root: Path, manifest: Manifest) -> None:
     sync(root)
     atomic_write(path, content.encode("ascii"))
     atomic_write(folder / "CURRENT", f"{manifest.generation:06d}\n{checksum}\n".encode("ascii"))
+
+
+def forget_generations(root: Path, manifest: Manifest) -> None:
+    """Removes the manifests of all generations before this one."""
+    folder = collection_folder(root, manifest.name)
+    for number in _numbers(folder):
+        if number < manifest.generation:
+            _path(folder, number).unlink(missing_ok=True)
+    sync(folder / "manifests")
+
+
+def _numbers(folder: Path) -> list[int]:
+    return [int(path.stem) for path in (folder / "manifests").glob("*.json") if path.stem.isdigit()]
 
 
 def _checksum(tree: Mapping[str, Any]) -> str:

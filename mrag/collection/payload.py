@@ -22,7 +22,17 @@ from numpy.typing import NDArray
 from mrag.collection.ids import IdIndex, Rows, stable_hash
 from mrag.collection.manifest import Counts
 from mrag.collection.storage import damaged, understood
-from mrag.schema import Built, Document, DocumentInfo, Heading, Record, RecordKind, SourceUnit, Usage
+from mrag.schema import (
+    Built,
+    Coverage,
+    Document,
+    DocumentInfo,
+    Heading,
+    Record,
+    RecordKind,
+    SourceUnit,
+    Usage,
+)
 
 BATCH_CHARACTERS = 1 << 24
 SURROGATES = re.compile("[\ud800-\udfff]")
@@ -300,6 +310,14 @@ class Payload:
             pages = tuple(values["pages"])
         return Document(info.id, values["text"], info.title, info.metadata, headings, pages)
 
+    def built(self, row: int) -> Built:
+        """All of the document in `row`, as it was written; `usage` is what it cost in whatever run."""
+        with understood(self._folder):
+            values = _row(self.documents.table.select([*USED, "rejected"]), row)
+            usage, rejected = Usage(*(values[name] for name in USED)), dict(values["rejected"])
+        units, records = self.units(row), self.records(row)
+        return Built(self.document(row), units, records, _coverage(units, records), usage, rejected)
+
     def units(self, row: int, numbers: Iterable[int] | None = None) -> tuple[SourceUnit, ...]:
         """Source units of the document in `row`: all of them, or those of these numbers (from 1)."""
         first, end = (int(bound) for bound in self.first_unit[row : row + 2])
@@ -342,6 +360,13 @@ class Payload:
             text = self._text(row)
             for start, stop in zip(_numbers(units, "start_byte"), _numbers(units, "end_byte"), strict=True):
                 yield _cut(text, int(start), int(stop))
+
+
+def _coverage(units: Sequence[SourceUnit], records: Iterable[Record]) -> Coverage:
+    pointed: dict[bool, set[int]] = {False: set(), True: set()}
+    for record in records:
+        pointed[record.kind is RecordKind.FALLBACK].update(record.pointers)
+    return Coverage(len(units), len(pointed[False]), len(pointed[True] - pointed[False]))
 
 
 def _cut(text: Any, start: int, end: int) -> str:

@@ -10,9 +10,11 @@ from typing import Any
 
 import pytest
 
+from jobs.compact import write_shards
 from jobs.index import index
 from mrag.collection import Collection
 from mrag.errors import CollectionError, InputError, SettingsError
+from mrag.indexing.compact import compact
 from mrag.indexing.report import Report
 from mrag.indexing.run import index_folder
 from mrag.schema import Status
@@ -147,3 +149,19 @@ def test_a_cap_leaves_documents_pending_and_the_next_run_goes_on(folder: Path, t
     rest = index(settings, folder, max_llm_tokens=10 * whole.tokens)
     assert counts(rest)["indexed"] == counts(left)["pending"]
     assert spent.usage.calls + rest.usage.calls == whole.calls
+
+
+def test_a_synced_and_compacted_collection_holds_what_the_folder_has(folder: Path, tmp_path: Path) -> None:
+    settings = settings_for(tmp_path / "collections")
+    index(settings, folder)
+    (folder / "c.txt").unlink()
+    report = index(settings, folder, sync=True)
+    assert (report.removed, report.generation) == (("c.txt",), 2)
+    before = contents(settings, ("a.md", "b/a.md", "d"))
+    fewer = settings_for(
+        tmp_path / "collections", collection={**settings.collection.model_dump(), "shards": 2}
+    )
+    assert compact(fewer, write_shards).documents == 3
+    assert contents(settings, ("a.md", "b/a.md", "d")) == before
+    assert not [path for path in tmp_path.rglob("documents.arrow") if b"Karen" in path.read_bytes()]
+    assert counts(index(settings, folder)) == {"unchanged": 3, "empty": 1}

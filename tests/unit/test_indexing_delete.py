@@ -16,8 +16,10 @@ from typer.testing import CliRunner
 from mrag import cli
 from mrag.collection import Collection, known_documents, read_manifest
 from mrag.collection.filter_forms import short_filter
-from mrag.errors import InputError, NotFoundError
+from mrag.collection.manifest import Manifest, ShardInfo
+from mrag.errors import CollectionError, InputError, NotFoundError
 from mrag.indexing import run
+from mrag.indexing.compact import compact, write_compacted
 from mrag.indexing.delete import delete_documents, read_ids
 from mrag.indexing.report import Report
 from mrag.indexing.run import index_folder
@@ -253,3 +255,88 @@ def test_a_file_of_ids_that_can_not_be_read_is_refused(tmp_path: Path) -> None:
     for file in (tmp_path / "none", tmp_path, tmp_path / "bad"):
         with pytest.raises(InputError):
             read_ids(file)
+
+
+# --------------------------------------------------------------------------- compaction
+
+
+def bytes_with(place: Path, text: str) -> list[Path]:
+    return [
+        path for path in (place / "root").rglob("*") if path.is_file() and text.encode() in path.read_bytes()
+    ]
+
+
+@pytest.mark.parametrize("retrieval", ["keys", "keys+units"])
+@pytest.mark.parametrize("shards", [1, 2, 3])
+def test_a_compacted_collection_answers_as_before_and_holds_nothing_else(
+    place: Path, shards: int, retrieval: str
+) -> None:
+    method = {"builder": {"name": "units"}, "retrieval": {"name": retrieval}, "reader": {"name": "sane"}}
+    tree = {"method": method}
+    write(place, {"a": "CANARY one.", "b": TOVE, "c": "CANARY two.", "copy": TOVE})
+    sync(place, **tree)
+    write(place, {"a": ALMA, "b": TOVE, "d": PIER, "copy": TOVE})
+    sync(place, **tree)
+    assert bytes_with(place, "CANARY")
+    before = content(place)
+    collection = {"root": place / "root", "shards": shards}
+    done = compact(settings(place, **{**tree, "collection": collection}))
+    assert (done.documents, done.segments_before, done.generation) == (3, 2, 3)
+    assert done.bytes_after < done.bytes_before
+    assert content(place) == before
+    assert not bytes_with(place, "CANARY")
+    assert len(list((place / "root" / "default" / "segments").iterdir())) == 1
+    report = sync(place, **tree)
+    assert (report.counts[Status.UNCHANGED], report.counts[Status.DUPLICATE], report.generation) == (3, 1, 3)
+
+
+def test_what_is_deleted_while_it_is_compacted_stays_deleted(library: Path) -> None:
+    def write_slowly(given: Settings, before: Manifest, segment: str) -> list[ShardInfo]:
+        delete_documents(given, ["b"])
+        return [write_compacted(given, before, segment, shard) for shard in range(2)]
+
+    assert compact(settings(library), write_slowly).generation == 3
+    assert known_documents(library / "root", "default").keys() == {"a", "c"}
+    assert content(library)["counts"].documents == 2
+    assert compact(settings(library)).documents == 2
+    assert not bytes_with(library, "Tove")
+
+
+def test_a_compaction_that_fails_leaves_everything(library: Path) -> None:
+    def fail(*_: Any) -> list[ShardInfo]:
+        raise CollectionError("The disk is full.")
+
+    before, files = content(library), sorted((library / "root" / "default" / "segments").rglob("*"))
+    with pytest.raises(CollectionError):
+        compact(settings(library), fail)
+    assert content(library) == before
+    assert sorted((library / "root" / "default" / "segments").rglob("*")) == files
+
+
+def test_nothing_is_left_of_a_collection_whose_documents_are_all_deleted(library: Path) -> None:
+    root = ["--set", f"collection.root={library / 'root'}"]
+    done = CliRunner().invoke(cli.app, ["delete", "a", "b", "c", "--purge", "--json", *root])
+    assert (done.exit_code, json.loads(done.stdout)["generation"]) == (0, 3)
+    assert not bytes_with(library, "ferry")
+    assert not list((library / "root" / "default" / "segments").iterdir())
+    assert sync(library).counts[Status.INDEXED] == 3
+
+
+def test_an_open_generation_can_be_read_after_it_was_compacted_away(library: Path) -> None:
+    opened = Collection.open(library / "root", "default")
+    before = content(library)
+    assert (
+        CliRunner().invoke(cli.app, ["compact", "--set", f"collection.root={library / 'root'}"]).exit_code
+        == 0
+    )
+    query = Query("ferry harbour", depth=9, vector=ENCODER.encode(["ferry harbour"], "query")[0])
+    hits = opened.search(query)
+    shown = {leg: [(hit.record_id, f"{hit.score:.4g}") for hit in hits[leg]] for leg in hits}
+    assert shown == before["ferry harbour"]
+    assert opened.document("a").text == ALMA
+    opened.close()
+
+
+def test_there_must_be_something_to_compact(library: Path) -> None:
+    with pytest.raises(NotFoundError):
+        compact(settings(library, collection={"root": library / "none"}))

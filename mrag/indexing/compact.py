@@ -1,0 +1,126 @@
+"""Compaction: the live documents in one new segment, and nothing left of the dead or of what was before."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, cast
+
+from mrag.collection import (
+    Manifest,
+    SearchedUnits,
+    SegmentInfo,
+    ShardEntry,
+    ShardInfo,
+    lease,
+    new_segment_id,
+    publish_compacted,
+    read_manifest,
+    shard_folder,
+    shard_of,
+    write_shard,
+)
+from mrag.collection.dense import UNITS, DenseVectors
+from mrag.collection.lease import clear
+from mrag.collection.manifest import forget_generations
+from mrag.collection.shard import Shard
+from mrag.errors import NotFoundError
+from mrag.indexing.keys import expanded_units, key_texts
+from mrag.settings import Settings, SparseSettings
+
+Write = Callable[[Settings, Manifest, str], Sequence[ShardInfo]]
+
+
+@dataclass(frozen=True)
+class Compaction:
+    """What came of it: bytes are those of all segments on disk."""
+
+    documents: int
+    bytes_before: int
+    bytes_after: int
+    segments_before: int
+    generation: int
+
+    def table(self) -> list[tuple[str, str]]:
+        """Rows of a label and a value."""
+        return [
+            ("documents", str(self.documents)),
+            ("segments", f"{self.segments_before} before, {1 if self.documents else 0} after"),
+            ("MB on disk", f"{self.bytes_before / 1e6:.1f} before, {self.bytes_after / 1e6:.1f} after"),
+            ("generation", str(self.generation)),
+        ]
+
+
+def compact(settings: Settings, write: Write | None = None) -> Compaction:
+    """Rewrites what lives into one segment of `collection.shards` shards, and removes all else from the disk.
+
+    Nothing is asked of a model: vectors are taken as they are, searches find the same with the same scores.
+    Earlier generations are gone afterwards; who has one open can go on reading it. `write` writes the shards,
+    by default one after the other. Raises NotFoundError (field `collection`) and CollectionError.
+    """
+    root, name = settings.collection.root, settings.collection.name
+    before = read_manifest(root, name)
+    if before is None:
+        raise NotFoundError("collection", f"There is no collection {name!r} in {root}: index one first.")
+    with lease(root, name):
+        before = cast(Manifest, read_manifest(root, name))
+        size = _bytes(root, before)
+        segment, identifier = None, new_segment_id()
+        if before.counts.documents:
+            segment = SegmentInfo(identifier, tuple((write or _one_by_one)(settings, before, identifier)))
+        after = publish_compacted(root, name, before, segment)
+        forget_generations(root, after)
+        clear(root, name)
+    return Compaction(
+        after.counts.documents, size, _bytes(root, after), len(before.segments), after.generation
+    )
+
+
+def _one_by_one(settings: Settings, before: Manifest, segment: str) -> list[ShardInfo]:
+    return [write_compacted(settings, before, segment, shard) for shard in range(settings.collection.shards)]
+
+
+def write_compacted(settings: Settings, before: Manifest, segment: str, shard: int) -> ShardInfo:
+    """Writes one shard of the new segment: the live documents that belong there."""
+    root, stamp = settings.collection.root, before.stamp
+    folder = shard_folder(root, before.name, segment, shard)
+    sparse = SparseSettings(language=stamp.analyzer, k1=stamp.k1, b=stamp.b)
+    return write_shard(folder, _entries(settings, before, shard), settings.dense, sparse)
+
+
+def _entries(settings: Settings, before: Manifest, wanted: int) -> Iterator[ShardEntry]:
+    for part, info, folder in before.shard_folders(settings.collection.root):
+        shard = Shard(folder, info, before.dead(part))
+        stored = _Stored(shard, before)
+        for row, identifier in enumerate(shard.payload.documents.table.column("id").to_pylist()):
+            if shard.live_documents[row] and shard_of(identifier, settings.collection.shards) == wanted:
+                yield stored.entry(row)
+
+
+class _Stored:
+    """A shard whose documents become entries again."""
+
+    def __init__(self, shard: Shard, before: Manifest) -> None:
+        counts, dimension = shard.info.counts, before.stamp.dimension
+        self._payload = shard.payload
+        self._key_text = cast(Literal["key", "titled"], before.stamp.key_text)
+        self._keys = DenseVectors(shard.folder, (counts.keys, dimension))
+        self._units = None
+        if before.stamp.searched == "keys+units":
+            self._units = DenseVectors(shard.folder, (counts.units, dimension), UNITS)
+
+    def entry(self, row: int) -> ShardEntry:
+        payload = self._payload
+        built = payload.built(row)
+        records, units = (first[row : row + 2] for first in (payload.first_record, payload.first_unit))
+        keys = self._keys.rows(*payload.first_key[records])
+        searched = None
+        if self._units is not None:
+            searched = SearchedUnits(expanded_units(built), self._units.rows(*units))
+        return ShardEntry(built, key_texts(built, self._key_text), keys, searched)
+
+
+def _bytes(root: Path, manifest: Manifest) -> int:
+    folder = root / manifest.name / "segments"
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
