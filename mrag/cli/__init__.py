@@ -188,6 +188,21 @@ def compact(config: Config = None, overrides: Overrides = None, as_json: AsJson 
 
 
 @app.command()
+def rollback(
+    generation: Annotated[int, typer.Argument(min=1, help="The generation whose content is wanted back.")],
+    config: Config = None,
+    overrides: Overrides = None,
+) -> None:
+    """Put what an earlier generation held in force again; those since the last compaction are there."""
+    from mrag.collection import restore
+
+    place = load_settings(config, tuple(overrides or ())).collection
+    restored = restore(place.root, place.name, generation)
+    counts = restored.counts
+    console.print(f"generation {restored.generation}: {counts.documents} documents, {counts.records} records")
+
+
+@app.command()
 def plan(
     folder: Annotated[Path, typer.Argument(help="Folder whose documents would be indexed.")],
     config: Config = None,

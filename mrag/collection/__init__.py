@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 from mrag.collection.collection import Collection
-from mrag.collection.generations import check_stamp, duplicates, known_documents, publish, publish_compacted
+from mrag.collection.generations import (
+    check_stamp,
+    duplicates,
+    known_documents,
+    publish,
+    publish_compacted,
+    restore,
+)
 from mrag.collection.histogram import Histogram
 from mrag.collection.index_analysis import IndexAnalysis
 from mrag.collection.lease import lease
@@ -45,6 +52,7 @@ __all__ = [
     "publish",
     "publish_compacted",
     "read_manifest",
+    "restore",
     "shard_folder",
     "shard_of",
     "write_shard",

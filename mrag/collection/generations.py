@@ -17,7 +17,7 @@ from mrag.collection.manifest import (
 )
 from mrag.collection.payload import DocumentTable
 from mrag.collection.storage import locked, verify, writable
-from mrag.errors import CollectionError
+from mrag.errors import CollectionError, NotFoundError
 
 
 def known_documents(root: Path, name: str) -> Mapping[str, str]:
@@ -98,6 +98,27 @@ def publish_compacted(root: Path, name: str, before: Manifest, segment: SegmentI
             segments=new + later,
             tombstones={gone: end for gone, end in current.tombstones.items() if end > before.generation},
         )
+        write_manifest(root, after)
+        return after
+
+
+def restore(root: Path, name: str, generation: int) -> Manifest:
+    """Puts what an earlier generation held in force again, as the next generation.
+
+    Raises NotFoundError (field `collection` or `generation`), and CollectionError for damaged files.
+    """
+    folder = collection_folder(root, name)
+    if read_manifest(root, name) is None:
+        raise NotFoundError("collection", f"There is no collection {name!r} in {root}: index one first.")
+    with writable(folder), locked(folder / ".lock"):
+        earlier, current = read_manifest(root, name, generation), read_manifest(root, name)
+        assert earlier
+        assert current
+        if generation == current.generation:
+            return current
+        for _, shard, path in earlier.shard_folders(root):
+            verify(path, shard.files, full=False)
+        after = replace(earlier, generation=current.generation + 1)
         write_manifest(root, after)
         return after
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from mrag import cli
-from mrag.collection import Collection, known_documents, read_manifest
+from mrag.collection import Collection, known_documents, read_manifest, restore
 from mrag.collection.filter_forms import short_filter
 from mrag.collection.manifest import Manifest, ShardInfo
 from mrag.errors import CollectionError, InputError, NotFoundError
@@ -340,3 +340,26 @@ def test_an_open_generation_can_be_read_after_it_was_compacted_away(library: Pat
 def test_there_must_be_something_to_compact(library: Path) -> None:
     with pytest.raises(NotFoundError):
         compact(settings(library, collection={"root": library / "none"}))
+
+
+# --------------------------------------------------------------------------- going back
+
+
+def test_what_an_earlier_generation_held_comes_back(library: Path) -> None:
+    root, place = library / "root", f"collection.root={library / 'root'}"
+    before = content(library)
+    delete_documents(settings(library), ["a"])
+    (library / "in" / "new.txt").write_text("A new pier.")
+    asyncio.run(index_folder(settings(library), library / "in"))
+    done = CliRunner().invoke(cli.app, ["rollback", "1", "--set", place])
+    assert (done.exit_code, done.stdout) == (0, "generation 4: 3 documents, 4 records\n")
+    assert content(library) == before
+    assert restore(root, "default", 3).generation == 5
+    assert known_documents(root, "default").keys() == {"a", "b", "c", "new.txt"}
+    assert restore(root, "default", 5).generation == 5
+    compact(settings(library))
+    for gone in (1, 5, 9):
+        with pytest.raises(NotFoundError):
+            restore(root, "default", gone)
+    with pytest.raises(NotFoundError):
+        restore(library, "none", 1)
