@@ -74,7 +74,7 @@ def run(chosen: Chosen, folder: Path, questions: int, keep: bool) -> int:
     console.rule("2  index")
     console.print(Text("starting Ray on this machine", style="dim"))
     with ray_head(logs) as cluster:
-        submit(cluster, chosen, folder)
+        submit(cluster, chosen, folder, logs / "report.json")
         console.rule("3  ask")
         with service(cluster, chosen, logs) as url:
             right = [checked(url, settings, item) for item in read_questions(questions)]
@@ -92,9 +92,12 @@ def checked(url: str, settings: Settings, item: Item) -> bool:
     return show_checked(console, ask(url, body, settings.serve.timeout_s), item)
 
 
-def submit(cluster: Cluster, chosen: Chosen, folder: Path) -> None:
-    """Indexes the folder through the Ray Jobs API, with the job's own log on this terminal."""
-    entry = [sys.executable, "-m", "jobs.index", str(folder), *chosen.options]
+def submit(cluster: Cluster, chosen: Chosen, folder: Path, report: Path) -> None:
+    """Indexes the folder through the Ray Jobs API, with the job's own log on this terminal.
+
+    A job that wrote its `report` has published what it could, even if documents failed.
+    """
+    entry = [sys.executable, "-m", "jobs.index", str(folder), "--json", str(report), *chosen.options]
     ray_job = ["ray", "--logging-level=warning", "job", "submit", "--address", cluster.dashboard]
     style = ["--log-style=pretty", f"--log-color={'auto' if console.is_terminal else 'false'}"]
     command = [*ray_job, "--working-dir", ".", *style, "--", *entry]
@@ -102,7 +105,9 @@ def submit(cluster: Cluster, chosen: Chosen, folder: Path) -> None:
     command[0] = tool("ray")
     environment = {**cluster.environment, **NO_ADVICE}
     if subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, check=False).returncode:
-        raise MragError("The indexing job did not end well, or was not taken: the lines above say why.")
+        if not report.exists():
+            raise MragError("The indexing job did not end well, or was not taken: the lines above say why.")
+        console.print(Text("Not every document was indexed: the table names them. The others are served."))
 
 
 @contextlib.contextmanager

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 from pathlib import Path
 
 import pytest
 
 from jobs import quickstart
+from jobs.local_cluster import Cluster
 from jobs.quickstart import Chosen, collection_name, place
+from mrag.errors import MragError
 from serve import run as serve_run
 
 
@@ -38,3 +42,23 @@ def test_any_path_reaches_the_settings_as_it_is(tmp_path: Path, folder: str) -> 
     chosen = Chosen("configs/local.yaml", place(tmp_path / folder, "mine", 8123))
     assert chosen.settings.collection.root == tmp_path / folder
     assert (chosen.settings.collection.name, chosen.settings.serve.port) == ("mine", 8123)
+
+
+FAILING_JOB = """#!/bin/sh
+while [ $# -gt 0 ]; do [ "$1" = --json ] && [ "$REPORTS" ] && echo '{}' > "$2"; shift; done
+exit 1
+"""
+
+
+@pytest.mark.parametrize("reports", ["", "yes"])
+def test_documents_that_failed_do_not_keep_the_others_from_being_served(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reports: str
+) -> None:
+    (ray := tmp_path / "ray").write_text(FAILING_JOB)
+    ray.chmod(0o755)
+    monkeypatch.setattr(quickstart, "tool", lambda _: str(ray))
+    cluster = Cluster("127.0.0.1:1", "http://127.0.0.1:2", {"PATH": os.environ["PATH"], "REPORTS": reports})
+    chosen = Chosen("configs/local.yaml", ())
+    expected = contextlib.nullcontext() if reports else pytest.raises(MragError, match="did not end well")
+    with expected:
+        quickstart.submit(cluster, chosen, tmp_path, tmp_path / "report.json")
