@@ -10,7 +10,7 @@ import numpy as np
 
 from mrag.collection.filtering import Filtering, passing_ids
 from mrag.collection.index_analysis import IndexAnalysis, analyse
-from mrag.collection.manifest import NAME, Manifest, read_manifest
+from mrag.collection.manifest import Manifest, existing_manifest
 from mrag.collection.searching import Searching, open_searches
 from mrag.collection.shard import RecordSpace, Shard
 from mrag.collection.storage import verify as verify_files
@@ -51,7 +51,7 @@ class Collection:
         `collection` or `generation`), CollectionError for whatever is damaged or does not fit, and
         SettingsError for a GPU that FAISS can't use.
         """
-        manifest = _manifest(root, name, generation)
+        manifest = existing_manifest(root, name, generation)
         if encoder_fingerprint not in (None, manifest.stamp.encoder):
             raise CollectionError(
                 f"Collection {name!r} is encoded by {manifest.stamp.encoder!r}, not by "
@@ -169,13 +169,6 @@ class Collection:
         for searching in self._searches.values():
             searching.close()
         self._shards, self._searches, self._filtering, self._legs = (), {}, None, ()
-
-
-def _manifest(root: Path, name: str, generation: int | None) -> Manifest:
-    manifest = read_manifest(root, name, generation) if NAME.fullmatch(name) else None
-    if manifest is None:
-        raise NotFoundError("collection", f"There is no collection {name!r} in {root}: index one first.")
-    return manifest
 
 
 def _verify(root: Path, manifest: Manifest, how: Verify | None) -> None:

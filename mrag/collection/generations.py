@@ -12,12 +12,13 @@ from mrag.collection.manifest import (
     SegmentInfo,
     Stamp,
     collection_folder,
+    existing_manifest,
     read_manifest,
     write_manifest,
 )
 from mrag.collection.payload import DocumentTable
 from mrag.collection.storage import locked, verify, writable
-from mrag.errors import CollectionError, NotFoundError
+from mrag.errors import CollectionError
 
 
 def known_documents(root: Path, name: str) -> Mapping[str, str]:
@@ -107,13 +108,10 @@ def restore(root: Path, name: str, generation: int) -> Manifest:
 
     Raises NotFoundError (field `collection` or `generation`), and CollectionError for damaged files.
     """
+    existing_manifest(root, name)
     folder = collection_folder(root, name)
-    if read_manifest(root, name) is None:
-        raise NotFoundError("collection", f"There is no collection {name!r} in {root}: index one first.")
     with writable(folder), locked(folder / ".lock"):
-        earlier, current = read_manifest(root, name, generation), read_manifest(root, name)
-        assert earlier
-        assert current
+        earlier, current = existing_manifest(root, name, generation), existing_manifest(root, name)
         if generation == current.generation:
             return current
         for _, shard, path in earlier.shard_folders(root):

@@ -190,6 +190,14 @@ def read_manifest(root: Path, name: str, generation: int | None = None) -> Manif
     return replace(_read(folder, generation, None), name=name)
 
 
+def existing_manifest(root: Path, name: str, generation: int | None = None) -> Manifest:
+    """The same of a collection that must be there. Raises NotFoundError (field `collection`) besides."""
+    manifest = read_manifest(root, name, generation) if NAME.fullmatch(name) else None
+    if manifest is None:
+        raise NotFoundError("collection", f"There is no collection {name!r} in {root}: index one first.")
+    return manifest
+
+
 def published_segments(root: Path, name: str) -> set[str]:
     """Ids of the segments of all generations. Raises CollectionError for a manifest that can't be read."""
     folder = collection_folder(root, name)

@@ -13,10 +13,10 @@ from mrag.collection import (
     SegmentInfo,
     ShardEntry,
     ShardInfo,
+    existing_manifest,
     lease,
     new_segment_id,
     publish_compacted,
-    read_manifest,
     shard_folder,
     shard_of,
     write_shard,
@@ -25,7 +25,6 @@ from mrag.collection.dense import UNITS, DenseVectors
 from mrag.collection.lease import clear
 from mrag.collection.manifest import forget_generations
 from mrag.collection.shard import Shard
-from mrag.errors import NotFoundError
 from mrag.indexing.keys import expanded_units, key_texts
 from mrag.settings import Settings, SparseSettings
 
@@ -60,12 +59,10 @@ def compact(settings: Settings, write: Write | None = None) -> Compaction:
     by default one after the other. Raises NotFoundError (field `collection`) and CollectionError.
     """
     root, name = settings.collection.root, settings.collection.name
-    before = read_manifest(root, name)
-    if before is None:
-        raise NotFoundError("collection", f"There is no collection {name!r} in {root}: index one first.")
+    existing_manifest(root, name)
     with lease(root, name):
-        before = cast(Manifest, read_manifest(root, name))
-        size = _bytes(root, before)
+        before = existing_manifest(root, name)
+        size = _bytes(root / name)
         segment, identifier = None, new_segment_id()
         if before.counts.documents:
             segment = SegmentInfo(identifier, tuple((write or _one_by_one)(settings, before, identifier)))
@@ -73,7 +70,7 @@ def compact(settings: Settings, write: Write | None = None) -> Compaction:
         forget_generations(root, after)
         clear(root, name)
     return Compaction(
-        after.counts.documents, size, _bytes(root, after), len(before.segments), after.generation
+        after.counts.documents, size, _bytes(root / name), len(before.segments), after.generation
     )
 
 
@@ -121,6 +118,5 @@ class _Stored:
         return ShardEntry(built, key_texts(built, self._key_text), keys, searched)
 
 
-def _bytes(root: Path, manifest: Manifest) -> int:
-    folder = root / manifest.name / "segments"
-    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+def _bytes(collection: Path) -> int:
+    return sum(path.stat().st_size for path in (collection / "segments").rglob("*") if path.is_file())

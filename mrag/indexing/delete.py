@@ -8,8 +8,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from mrag.collection import Collection, duplicates, known_documents, publish, read_manifest
-from mrag.errors import InputError, NotFoundError
+from mrag.collection import Collection, duplicates, existing_manifest, known_documents, publish
+from mrag.errors import InputError
 from mrag.indexing.ledger import Ledger
 from mrag.schema import Filter
 from mrag.settings import Settings
@@ -52,9 +52,7 @@ def delete_documents(settings: Settings, ids: Iterable[str], filter_: Filter = (
     named. Raises NotFoundError (field `collection`), InputError (field `ids`) and CollectionError.
     """
     root, name = settings.collection.root, settings.collection.name
-    manifest = read_manifest(root, name)
-    if manifest is None:
-        raise NotFoundError("collection", f"There is no collection {name!r} in {root}: index one first.")
+    manifest = existing_manifest(root, name)
     named = set(ids)
     if not named and not filter_:
         raise InputError("ids", "Name the documents to delete, by their ids or by a filter.")
