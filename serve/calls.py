@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+import contextlib
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from functools import partial
 from typing import Any
 
@@ -32,7 +33,22 @@ def staged(method: Any) -> Callable[..., Awaitable[Any]]:
     return partial(call, method)
 
 
-async def iterate(method: Any, *arguments: Any) -> AsyncIterator[Any]:
+def told(method: Any) -> Callable[..., Awaitable[Any]]:
+    """A handle's streaming method as a stage that tells: its last argument is given each piece of text."""
+
+    async def stage(*arguments: Any) -> Any:
+        *given, tell = arguments
+        async with contextlib.aclosing(iterate(method, *given)) as items:
+            async for item in items:
+                if not isinstance(item, str):
+                    return item
+                tell(item)
+        raise StageDownError("A stage of the service ended early: try again in a moment.")
+
+    return stage
+
+
+async def iterate(method: Any, *arguments: Any) -> AsyncGenerator[Any, None]:
     """The pieces of a handle's streaming method, with the errors of `call`."""
     try:
         async for piece in method.options(stream=True).remote(*arguments):

@@ -20,6 +20,7 @@ from mrag.query.question import Question
 from mrag.query.retrieve import Retriever
 from mrag.query.rewrite import Rewriter, Rewritten
 from mrag.query.select import Selection, Selector
+from mrag.query.streaming import as_told
 from mrag.schema import Candidate, Pool, Query, Vectors
 from mrag.settings import SaneReader, Settings
 from serve.remote_models import RemoteEncoder, RemoteLanguageModel
@@ -151,6 +152,16 @@ class GeneratorDeployment(ModelStage):
         """The answer's text and what it was read from."""
         generated: Generated = await self._core[0].generate(question, reading, timeout_s)
         return generated
+
+    async def stream(
+        self, question: str, reading: Reading, timeout_s: float | None
+    ) -> AsyncIterator[str | Generated]:
+        """The text in pieces, and last what `generate` returns."""
+        generate = self._core[0].generate
+        work = as_told(lambda tell: generate(question, reading, timeout_s, tell))
+        async with contextlib.aclosing(work) as pieces:
+            async for piece in pieces:
+                yield piece
 
     async def rewrite(self, question: Question, timeout_s: float | None) -> Rewritten:
         """The question as it can be understood alone."""

@@ -10,7 +10,7 @@ from ray import serve as ray_serve
 from mrag.query.pipeline import Pipeline
 from mrag.settings import Settings
 from serve.access import token_of
-from serve.calls import staged
+from serve.calls import staged, told
 from serve.routes import create_api
 
 
@@ -28,7 +28,8 @@ class Gateway:
             staged(extractor.extract),
             staged(generator.generate),
             staged(retriever.around),
-            rewrite=staged(generator.rewrite),
+            told(generator.stream),
+            staged(generator.rewrite),
         )
 
     def __serve_build_asgi_app__(self) -> FastAPI:

@@ -6,19 +6,20 @@ from typing import Any, Literal
 
 from fastapi import APIRouter, Depends, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse
+from fastapi.responses import JSONResponse, StreamingResponse
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
 
 from mrag import __version__
-from mrag.documents.decoding import clean
-from mrag.errors import InputError, ModelError, ModelTimeoutError, MragError, NotFoundError
+from mrag.errors import MragError
 from mrag.query.pipeline import Pipeline
 from mrag.query.question import Question, question_for
 from mrag.schema import Answer, Pool, Searched
 from mrag.settings import Settings
 from serve.access import guard
 from serve.calls import StageDownError
+from serve.events import STREAMED, event_stream
+from serve.faults import ErrorBody, Fault, fault, fault_of
 from serve.limits import BodyLimit
 
 RETRY_AFTER_S = 5
@@ -90,26 +91,13 @@ class QueryBody(Body):
     no_evidence: Literal["units", "abstain"] | None = Field(
         None, description="Without a verified row: answer from raw units, or not at all (sane)."
     )
+    stream: bool = Field(False, description="Tell the stages, the text in pieces, and last the answer.")
 
 
 class RetrieveBody(Body):
     """A question whose pool is wanted."""
 
     w: int = Field(20, ge=1, le=MAX_POOL, description="Candidates wanted.")
-
-
-class Fault(BaseModel):
-    """One error: a stable code, one sentence, and the field at fault where there is one."""
-
-    code: str
-    message: str
-    field: str | None = None
-
-
-class ErrorBody(BaseModel):
-    """The body of every answer that is not a success."""
-
-    error: Fault
 
 
 class Health(BaseModel):
@@ -132,9 +120,12 @@ def create_api(pipeline: Pipeline, settings: Settings, token: str | None) -> Fas
         api.add_exception_handler(error, handler)
     v1 = APIRouter(prefix="/v1", dependencies=[Depends(guard(token))], responses=_DOCUMENTED)
 
-    @v1.post("/query", summary="Answer a question")
-    async def query(body: QueryBody) -> Answer:
-        return await pipeline.answer(_question(settings, body))
+    @v1.post("/query", summary="Answer a question", response_model=Answer, responses=STREAMED)
+    async def query(body: QueryBody) -> Answer | StreamingResponse:
+        question = _question(settings, body)
+        if body.stream:
+            return await event_stream(pipeline.answer_stream(question))
+        return await pipeline.answer(question)
 
     @v1.post("/retrieve", summary="The pool of a question")
     async def retrieve(body: RetrieveBody) -> Pool:
@@ -149,44 +140,30 @@ def create_api(pipeline: Pipeline, settings: Settings, token: str | None) -> Fas
 
 
 def _question(settings: Settings, body: Body) -> Question:
-    options = body.model_dump(exclude={"question"} | ({"w"} if isinstance(body, RetrieveBody) else set()))
+    unasked = {"question", "w"} if isinstance(body, RetrieveBody) else {"question", "stream"}
+    options = body.model_dump(exclude=unasked)
     return question_for(settings, body.question, **{"timeout_s": settings.serve.timeout_s, **options})
 
 
 # --------------------------------------------------------------------------- errors
 
 
-def _reply(
-    status: int, code: str, message: str, field: str | None = None, retry: bool = False
-) -> JSONResponse:
-    # Messages and names of fields repeat what a caller sent, which JSON may spell as half a character.
-    body = ErrorBody(error=Fault(code=code, message=clean(message), field=clean(field) if field else None))
+def _reply(status: int, told: Fault, retry: bool = False) -> JSONResponse:
     headers = {"Retry-After": str(RETRY_AFTER_S)} if retry else None
-    return JSONResponse(body.model_dump(), status, headers=headers)
+    return JSONResponse(ErrorBody(error=told).model_dump(), status, headers=headers)
 
 
 async def _on_mrag_error(_: Request, error: Any) -> JSONResponse:
-    message = str(error)
-    if isinstance(error, NotFoundError):
-        return _reply(404, "not_found", message, error.field)
-    if isinstance(error, InputError):
-        return _reply(400, "bad_input", message, error.field)
-    if isinstance(error, ModelTimeoutError):
-        return _reply(504, "timeout", message)
-    if isinstance(error, StageDownError):
-        return _reply(503, "unavailable", message, retry=True)
-    if isinstance(error, ModelError):
-        return _reply(502, "model", message)
-    return _reply(500, "internal", message)
+    return _reply(*fault_of(error), retry=isinstance(error, StageDownError))
 
 
 async def _on_invalid_body(_: Request, error: Any) -> JSONResponse:
-    fault = error.errors()[0]
-    places = [str(part) for part in fault["loc"] if part != "body"]
-    message = str(fault["msg"]).rstrip(".")
-    field = ".".join(places) if places and fault["type"] != "json_invalid" else None
+    found = error.errors()[0]
+    places = [str(part) for part in found["loc"] if part != "body"]
+    message = str(found["msg"]).rstrip(".")
+    field = ".".join(places) if places and found["type"] != "json_invalid" else None
     sentence = f"{field}: {message}." if field else f"The body can't be read: {message}."
-    return _reply(422, "invalid_body", sentence, field)
+    return _reply(422, fault("invalid_body", sentence, field))
 
 
 async def _on_http_error(_: Request, error: Any) -> JSONResponse:
@@ -198,11 +175,12 @@ async def _on_http_error(_: Request, error: Any) -> JSONResponse:
         408: "timeout",
         413: "too_large",
     }
-    return _reply(error.status_code, codes.get(error.status_code, "http"), str(error.detail))
+    return _reply(error.status_code, fault(codes.get(error.status_code, "http"), str(error.detail)))
 
 
 async def _on_fault(_: Request, error: Any) -> JSONResponse:
-    return _reply(500, "internal", f"The service has a fault ({type(error).__name__}): its log says more.")
+    sentence = f"The service has a fault ({type(error).__name__}): its log says more."
+    return _reply(500, fault("internal", sentence))
 
 
 _HANDLERS: dict[Any, Any] = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -18,7 +19,7 @@ from mrag.query.neighbours import Around
 from mrag.query.question import Question
 from mrag.query.rewrite import Rewritten
 from mrag.query.select import Selection
-from mrag.query.streaming import Tell
+from mrag.query.streaming import Tell, as_told
 from mrag.schema import (
     Answer,
     Candidate,
@@ -101,16 +102,13 @@ class Pipeline:
         Raises as `answer` does. Closing it ends the work. The pieces joined are the answer's text unless the
         generation failed on its way.
         """
-        told: asyncio.Queue[StageTrace | str | None] = asyncio.Queue()
-        task = asyncio.ensure_future(self._answer(_Run(question, told.put_nowait)))
-        task.add_done_callback(lambda _: told.put_nowait(None))
-        try:
-            while (event := await told.get()) is not None:
+
+        async def answering(tell: Callable[[StageTrace | str], None]) -> Answer:
+            return await self._answer(_Run(question, tell))
+
+        async with contextlib.aclosing(as_told(answering)) as events:
+            async for event in events:
                 yield event
-            yield task.result()
-        finally:
-            task.cancel()
-            await asyncio.wait([task])
 
     async def _answer(self, run: _Run) -> Answer:
         pool = await self._pool(run, pool_size(run.question.reader))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from typing import TypeVar
 
 from mrag.errors import EmptyReplyError
 from mrag.models.language_model import Completion, LanguageModel, Request
@@ -11,12 +13,30 @@ from mrag.models.replies import answer_of
 from mrag.schema import Usage
 
 Tell = Callable[[str], None]
+Event = TypeVar("Event")
+Result = TypeVar("Result")
 
 # What may yet turn out to be a fence, or `The final answer is:`.
 _UNDECIDED = re.compile(
     r"\s*(?:`{1,3}\w*|(?:the)?\s*(?:final)?\s*(?:answer)?\s*(?:is)?\s*:?)\s*\Z", re.IGNORECASE
 )
 _OPEN = re.compile(r"\s*(?:\[[^\]]*|`+)\Z")
+
+
+async def as_told(
+    work: Callable[[Callable[[Event], None]], Awaitable[Result]],
+) -> AsyncGenerator[Event | Result, None]:
+    """What `work` tells, as it tells it, and last its result. Raises what it raises; closing this ends it."""
+    told: asyncio.Queue[tuple[Event] | None] = asyncio.Queue()
+    task = asyncio.ensure_future(work(lambda event: told.put_nowait((event,))))
+    task.add_done_callback(lambda _: told.put_nowait(None))
+    try:
+        while (event := await told.get()) is not None:
+            yield event[0]
+        yield task.result()
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
 
 
 async def streamed(

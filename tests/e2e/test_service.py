@@ -117,6 +117,25 @@ def test_a_second_job_repeats_nothing(running: Running, tmp_path: Path) -> None:
     assert (report["llm_calls"], report["generation"]) == (0, running.report["generation"])
 
 
+def test_a_streamed_answer_ends_as_the_unstreamed_one(running: Running) -> None:
+    body = {"question": "Who designed the Tidewren 4?", "reader": "plain"}
+    names, text, last = [], "", {}
+    with httpx.stream("POST", f"{running.url}/v1/query", json={**body, "stream": True}, timeout=300) as reply:
+        assert reply.status_code == 200
+        for line in reply.iter_lines():
+            kind, _, rest = line.partition(": ")
+            if kind == "event":
+                names.append(rest)
+            elif kind == "data":
+                last = json.loads(rest)
+                text += last["text"] if names[-1] == "text" else ""
+    assert [name for name in names if name != "text"] == ["stage", "stage", "answer"]
+    assert names.index("text") < names.index("answer")
+    answer = running.post("/v1/query", **body).json()
+    assert text == last["text"] == answer["text"]
+    assert last["sources"] == answer["sources"]
+
+
 def test_an_answer_has_a_trace_and_its_citations_resolve(running: Running) -> None:
     reply = running.post("/v1/query", question="Who designed the Tidewren 4?")
     answer = reply.json()

@@ -1,0 +1,58 @@
+"""An answer as server-sent events: each stage as it ends, the text in pieces, and last the whole answer."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import AsyncGenerator, AsyncIterator
+from typing import Any
+
+from fastapi.responses import StreamingResponse
+from pydantic import TypeAdapter
+
+from mrag.errors import MragError
+from mrag.schema import Answer, StageTrace
+from serve.faults import fault_of
+
+MEDIA_TYPE = "text/event-stream"
+# Neither kept by a cache nor held back by a proxy.
+HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+STREAMED: dict[int | str, dict[str, Any]] = {
+    200: {
+        "description": "The answer; with `stream`, events `stage`, `text`, and last `answer` or `error`.",
+        "content": {MEDIA_TYPE: {"schema": {"type": "string"}}},
+    }
+}
+_STAGE, _ANSWER = TypeAdapter(StageTrace), TypeAdapter(Answer)
+
+Events = AsyncGenerator[StageTrace | str | Answer, None]
+
+
+async def event_stream(events: Events) -> StreamingResponse:
+    """The response. What goes wrong before the first event is raised, and answered like any other error."""
+    first = await anext(events)
+    return StreamingResponse(_told(first, events), media_type=MEDIA_TYPE, headers=HEADERS)
+
+
+async def _told(first: StageTrace | str | Answer, events: Events) -> AsyncIterator[str]:
+    async with contextlib.aclosing(events):
+        yield _event(first)
+        try:
+            async for event in events:
+                yield _event(event)
+        except MragError as error:
+            yield _line("error", fault_of(error)[1].model_dump_json())
+
+
+def _event(event: StageTrace | str | Answer) -> str:
+    match event:
+        case str():
+            return _line("text", json.dumps({"text": event}))
+        case StageTrace():
+            return _line("stage", _STAGE.dump_json(event).decode())
+        case _:
+            return _line("answer", _ANSWER.dump_json(event).decode())
+
+
+def _line(name: str, data: str) -> str:
+    return f"event: {name}\ndata: {data}\n\n"

@@ -1,0 +1,45 @@
+"""Errors as callers see them: a status, a stable code, one sentence, and the field at fault."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel
+
+from mrag.documents.decoding import clean
+from mrag.errors import InputError, ModelError, ModelTimeoutError, MragError, NotFoundError
+from serve.calls import StageDownError
+
+
+class Fault(BaseModel):
+    """One error: a stable code, one sentence, and the field at fault where there is one."""
+
+    code: str
+    message: str
+    field: str | None = None
+
+
+class ErrorBody(BaseModel):
+    """The body of every answer that is not a success."""
+
+    error: Fault
+
+
+# The first that fits holds.
+STATUSES: dict[type[MragError], tuple[int, str]] = {
+    NotFoundError: (404, "not_found"),
+    InputError: (400, "bad_input"),
+    ModelTimeoutError: (504, "timeout"),
+    StageDownError: (503, "unavailable"),
+    ModelError: (502, "model"),
+    MragError: (500, "internal"),
+}
+
+
+def fault_of(error: MragError) -> tuple[int, Fault]:
+    """How an error is told: its status and its fault."""
+    status, code = next(told for kind, told in STATUSES.items() if isinstance(error, kind))
+    return status, fault(code, str(error), getattr(error, "field", None))
+
+
+def fault(code: str, message: str, field: str | None = None) -> Fault:
+    """Messages and names of fields repeat what a caller sent, which JSON may spell as half a character."""
+    return Fault(code=code, message=clean(message), field=clean(field) if field else None)
