@@ -19,7 +19,7 @@ serve: venv ## the same without the questions, and keep serving until Ctrl-C (DO
 
 ask: venv ## ask a running service (Q="...", COLLECTION=name, READER=plain, URL=http://...)
 	@: $(or $(Q),$(error Write the question: make ask Q="..."))
-	@$(VENV_PYTHON) -m jobs.questions "$(Q)" --collection "$(or $(COLLECTION),sample)" $(if $(READER),--reader $(READER)) $(if $(URL),--url "$(URL)")
+	@$(VENV_PYTHON) -m jobs.questions "$(Q)" $(if $(COLLECTION),--collection "$(COLLECTION)") $(if $(READER),--reader $(READER)) $(if $(URL),--url "$(URL)")
 
 test: lint types imports ## lint, types, import rules and the test suite (under 20 minutes)
 	$(VENV_PYTHON) -m pytest -m "not slow"

@@ -15,6 +15,7 @@ from mrag.indexing.plan import Plan
 from mrag.schema import Built, Outcome
 
 EVERY_S = 5.0
+TELLING = 0.2  # the share of the work that tells how long the rest takes: the first replies come all late
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,7 @@ class Done:
             parts.append(f"{self.calls} of about {asked} LLM calls, {self.tokens} tokens ({rate:.0f}/s)")
         done, total = (self.calls, asked) if asked else (self.documents, plan.documents)
         parts.append(f"{seconds:.0f} s")
-        if 0 < done < total and seconds:
+        if total * TELLING <= done < total and seconds:
             parts.append(f"about {seconds * (total - done) / done:.0f} s left")
         return ", ".join(parts)
 

@@ -57,7 +57,9 @@ def show_checked(console: Console, answer: dict[str, Any], item: Item) -> bool:
 
 def main(
     question: Annotated[str, typer.Argument(help="The question.")],
-    collection: Annotated[str, typer.Option(help="The collection to ask.")] = "sample",
+    collection: Annotated[
+        str | None, typer.Option(help="The collection to ask; the service's own by default.")
+    ] = None,
     reader: Annotated[str | None, typer.Option(help="plain or sane; the service's own by default.")] = None,
     retrieval: Annotated[
         str | None, typer.Option(help="keys or keys+units; the service's own by default.")

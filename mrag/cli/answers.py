@@ -32,7 +32,8 @@ def show_answer(console: Console, answer: Mapping[str, Any], mark: Text | None =
 
 def evidence_table(evidence: Mapping[str, Any]) -> Table:
     """The rows with a verdict, their quote and where it stands."""
-    table = Table("verdict", "fact", "quote", "source", title=evidence["schema"], title_justify="left")
+    title = f"evidence ({evidence['schema'].lower()})"
+    table = Table("verdict", "fact", "quote", "source", title=title, title_justify="left")
     for row in evidence["rows"]:
         fact = "; ".join(cell for cell in row["cells"].values() if cell)
         quote = SAME if fact and row["quote"] == fact else row["quote"]

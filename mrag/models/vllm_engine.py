@@ -266,6 +266,7 @@ def engine_arguments(settings: VllmSettings, folder: Path) -> dict[str, Any]:
         "structured_outputs_config": {"backend": "xgrammar", "disable_any_whitespace": True},
         "seed": 0,
         "disable_log_stats": True,
+        "use_tqdm_on_load": False,
     }
 
 

@@ -15,7 +15,10 @@ _FORMS: dict[Kind, re.Pattern[str]] = {
     "date": re.compile(r"\b(?:when|(?:what|which) (?:date|day|month|year))\b", re.IGNORECASE),
     "number": re.compile(
         r"\b(?:how (?:many|much|long|far|old|high|deep|tall|wide|heavy|large|fast)"
-        r"|what (?:number|amount|percentage|share) of)\b",
+        r"|what (?:number|amount|percentage|share) of"
+        r"|what (?:is|was|are|were) (?:the|its|their|his|her) (?:\w+ ){0,2}"
+        r"(?:age|budget|capacity|cost|depth|distance|fee|height|length|number|percentage|population|price"
+        r"|profit|revenue|salary|speed|temperature|turnover|wage|weight|width))\b",
         re.IGNORECASE,
     ),
 }

@@ -9,7 +9,7 @@ from decimal import Decimal
 from typing import Literal
 
 from mrag.documents.decoding import clean
-from mrag.documents.facts import Facts, facts
+from mrag.documents.facts import unsupported
 from mrag.errors import InputError
 from mrag.models.language_model import LanguageModel, Message, Request
 from mrag.models.prompt import one_line, render, room, shortened
@@ -139,7 +139,8 @@ class Generator:
             rows.popitem()
         reply, usage = await self._ask(messages, timeout_s, tell, unmarked)
         text, marked = without_marks(reply)
-        notes = _unfounded(text, question, rows.values()) + _uncited(marked, rows)
+        given = (question, *map(said, rows.values()))
+        notes = _unfounded(text, given, "stands in no evidence row") + _uncited(marked, rows)
         if not text:
             notes += ("The model cited rows and wrote no answer.",)
         if len(rows) < len(table.facts):
@@ -161,7 +162,7 @@ class Generator:
             raise InputError("question", "The question is too long for the model's window: shorten it.")
         context, whole = assemble(pieces, min(budget_tokens, free), self._model.count_tokens, rules)
         text, usage = await self._ask(_context_prompt(question, context.text), timeout_s, tell, _plain)
-        notes = []
+        notes = list(_unfounded(text, (question, context.text), "does not stand in what was read"))
         if not whole and free < budget_tokens:
             notes.append("The model's window took less than the budget.")
         if context.cut:
@@ -222,14 +223,9 @@ def _uncited(marked: Iterable[int], rows: Mapping[int, EvidenceRow]) -> tuple[st
     return (f"The answer cites row {missing}, which is no row that it was given.",) if missing else ()
 
 
-def _unfounded(text: str, question: str, rows: Iterable[EvidenceRow]) -> tuple[str, ...]:
-    """A note on the numbers of an answer that stand neither in a row nor in the question."""
-    given = facts(" . ".join([question, *map(said, rows)]))
-    missing = sorted(filter(Decimal.is_finite, _stated(facts(text)) - _stated(given)))
-    listed = ", ".join(f"{number:f}" for number in missing)
-    return (f"The answer states {listed}, which stands in no evidence row.",) if missing else ()
-
-
-def _stated(said: Facts) -> frozenset[Decimal]:
-    """The numbers, and the years and days of the dates."""
-    return said.quantities | {Decimal(day) for _, _, day in said.dates if day is not None}
+def _unfounded(text: str, given: Iterable[str], where: str) -> tuple[str, ...]:
+    """A note on the numbers and dates of an answer that stand in none of what was given."""
+    lacking = unsupported(" . ".join(given), text)
+    listed = [f"{number:f}" for number in sorted(filter(Decimal.is_finite, lacking.numbers))]
+    listed += sorted("-".join(f"{part:02}" for part in date if part is not None) for date in lacking.dates)
+    return (f"The answer states {', '.join(listed)}, which {where}.",) if listed else ()

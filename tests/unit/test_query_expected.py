@@ -24,6 +24,10 @@ def row(fact: str) -> EvidenceRow:
         ("On what date was it signed?", "It was signed on 6 June.", None),
         ("In which year did it sink?", "It sank in a storm.", "date"),
         ("Who designed it, and how often is it checked?", "Ada designed it.", None),
+        ("What is the salary of Ada?", "The director is Ada.", "number"),
+        ("What was its total net revenue?", "It rose to 12 million.", None),
+        ("What is the height of the old tower?", "It is of stone.", "number"),
+        ("What is the name of the tower?", "It is of stone.", None),
         ("Which ferry is older?", "The Alma is older.", None),
     ],
 )
