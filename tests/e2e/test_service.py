@@ -5,6 +5,7 @@ The model is too small to be right; what is asserted holds whatever it says.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import shutil
 import subprocess
@@ -202,6 +203,36 @@ def test_bad_requests_keep_their_sentence_on_the_way(
     assert (reply.status_code, error["field"]) == (status, field)
     assert "\n" not in error["message"]
     assert error["message"].endswith(".")
+
+
+@pytest.mark.slow
+def test_many_clients_at_once_lose_nothing_and_are_told_what_one_is(running: Running) -> None:
+    lines = (files("mrag") / "data" / "sample" / "questions.jsonl").read_text("utf-8").splitlines()
+    questions = [json.loads(line)["question"] for line in lines]
+    alone = {question: running.post("/v1/retrieve", question=question).json() for question in questions}
+
+    async def all_at_once(path: str, count: int, **options: Any) -> list[tuple[str, httpx.Response]]:
+        async def one(http: httpx.AsyncClient, number: int) -> tuple[str, httpx.Response]:
+            question = questions[number % len(questions)]
+            return question, await http.post(path, json={"question": question, **options})
+
+        limits = httpx.Limits(max_connections=100)
+        async with httpx.AsyncClient(base_url=running.url, timeout=300, limits=limits) as http:
+            return await asyncio.gather(*(one(http, number) for number in range(count)))
+
+    for path, count, options in (("/v1/retrieve", 600, {}), ("/v1/query", 24, {"reader": "plain"})):
+        replies = asyncio.run(all_at_once(path, count, **options))
+        assert len(replies) == count
+        assert {reply.status_code for _, reply in replies} <= {200, 503}
+        busy = [reply for _, reply in replies if reply.status_code == 503]
+        assert len(busy) < count / 2
+        assert all(reply.headers["retry-after"] for reply in busy)
+        for question, reply in replies:
+            if reply.status_code == 200 and path == "/v1/retrieve":
+                assert reply.json() == alone[question]
+            elif reply.status_code == 200:
+                assert [stage["stage"] for stage in reply.json()["trace"]] == ["retrieve", "generate"]
+    assert running.post("/v1/retrieve", question=questions[0]).json() == alone[questions[0]]
 
 
 def test_the_page_of_the_api_is_served(running: Running) -> None:
