@@ -9,6 +9,7 @@ from typing import Annotated
 
 import ray
 import typer
+from ray.exceptions import RayTaskError
 
 from jobs.index import WITH_JAVA
 from mrag.cli.terminal import Terminal, two_columns
@@ -22,7 +23,11 @@ def write_shards(settings: Settings, before: Manifest, segment: str) -> Sequence
     """Every shard of the new segment by a task of its own."""
     write = ray.remote(write_compacted).options(num_cpus=settings.job.task_num_cpus)
     shards = range(settings.collection.shards)
-    written: list[ShardInfo] = ray.get([write.remote(settings, before, segment, shard) for shard in shards])
+    tasks = [write.remote(settings, before, segment, shard) for shard in shards]
+    try:
+        written: list[ShardInfo] = ray.get(tasks)
+    except RayTaskError as error:
+        raise error.cause if isinstance(error.cause, MragError) else error from None
     return written
 
 

@@ -56,9 +56,10 @@ def index(settings: Settings, folder: Path, max_llm_tokens: int | None = None, s
     on_head = settings.encoder.model_copy(update={"device": "cpu"})
     stamp = collection_stamp(settings, builder, open_encoder(on_head))
     check_stamp(root, name, stamp)
-    unread, inputs = survey(settings, folder)
-    say(f"{len(unread) + len(inputs)} inputs")
+    list_inputs(folder)  # Refuses what is no folder before anything is written.
     with lease(root, name):
+        unread, inputs = survey(settings, folder)
+        say(f"{len(unread) + len(inputs)} inputs")
         plan = compared(settings, inputs, unread, sync)
         asked = announce(settings, folder, plan.to_index, builder)
         outcomes: list[Outcome] = []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
+import signal
 import socket
 import subprocess
 import sys
@@ -75,6 +76,8 @@ def end(child: subprocess.Popen[bytes]) -> None:
     for member in family:
         with contextlib.suppress(psutil.NoSuchProcess):
             member.kill()
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(child.pid, signal.SIGKILL)  # Orphans of a child that died before.
     child.wait()
     psutil.wait_procs(family, timeout=END_TIMEOUT_S)
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import ray
+from ray.exceptions import RayError
 
 from mrag.indexing.plan import Plan
 from mrag.schema import Built, Outcome
@@ -78,7 +79,10 @@ def reported(plan: Plan) -> Iterator[Any]:
 
     def look() -> None:
         nonlocal started, last
-        done: Done = ray.get(counter.done.remote())
+        try:
+            done: Done = ray.get(counter.done.remote())
+        except RayError:
+            return  # The counter is lost, and with it the count.
         if done == last:
             if done == Done():
                 started = time.monotonic()  # The model is still being loaded.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from functools import partial
@@ -50,11 +51,15 @@ def told(method: Any) -> Callable[..., Awaitable[Any]]:
 
 async def iterate(method: Any, *arguments: Any) -> AsyncGenerator[Any, None]:
     """The pieces of a handle's streaming method, with the errors of `call`."""
+    replies = method.options(stream=True).remote(*arguments)
     try:
-        async for piece in method.options(stream=True).remote(*arguments):
+        async for piece in replies:
             yield piece
     except (RayError, RayServeException) as error:
         raise plain(error) from None
+    except (GeneratorExit, asyncio.CancelledError):
+        replies.cancel()  # Nobody waits for the rest.
+        raise
 
 
 def plain(error: Exception) -> Exception:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Any
 
@@ -12,8 +13,9 @@ from pydantic import TypeAdapter
 
 from mrag.errors import MragError
 from mrag.schema import Answer, StageTrace
-from serve.faults import fault_of
+from serve.faults import broken, fault_of
 
+_log = logging.getLogger(__name__)
 MEDIA_TYPE = "text/event-stream"
 # Neither kept by a cache nor held back by a proxy.
 HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
@@ -42,6 +44,9 @@ async def _told(first: StageTrace | str | Answer, events: Events) -> AsyncIterat
                 yield _event(event)
         except MragError as error:
             yield _line("error", fault_of(error)[1].model_dump_json())
+        except Exception as error:  # noqa: BLE001 (the last word of a stream that has begun)
+            _log.exception("A streamed answer broke off.")
+            yield _line("error", broken(error).model_dump_json())
 
 
 def _event(event: StageTrace | str | Answer) -> str:

@@ -40,6 +40,11 @@ def fault_of(error: MragError) -> tuple[int, Fault]:
     return status, fault(code, str(error), getattr(error, "field", None))
 
 
+def broken(error: Exception) -> Fault:
+    """What is told of an error that nobody expected."""
+    return fault("internal", f"The service has a fault ({type(error).__name__}): its log says more.")
+
+
 def fault(code: str, message: str, field: str | None = None) -> Fault:
     """Messages and names of fields repeat what a caller sent, which JSON may spell as half a character."""
     return Fault(code=code, message=clean(message), field=clean(field) if field else None)

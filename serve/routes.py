@@ -19,7 +19,7 @@ from mrag.settings import Settings
 from serve.access import guard
 from serve.calls import StageDownError
 from serve.events import STREAMED, event_stream
-from serve.faults import ErrorBody, Fault, fault, fault_of
+from serve.faults import ErrorBody, Fault, broken, fault, fault_of
 from serve.limits import BodyLimit
 
 RETRY_AFTER_S = 5
@@ -179,8 +179,7 @@ async def _on_http_error(_: Request, error: Any) -> JSONResponse:
 
 
 async def _on_fault(_: Request, error: Any) -> JSONResponse:
-    sentence = f"The service has a fault ({type(error).__name__}): its log says more."
-    return _reply(500, fault("internal", sentence))
+    return _reply(500, broken(error))
 
 
 _HANDLERS: dict[Any, Any] = {

@@ -7,7 +7,7 @@ import json
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -166,14 +166,11 @@ def delete(
 ) -> None:
     """Take documents out of a collection, as one new generation: the next question finds nothing of them."""
     from mrag.collection.filter_forms import short_filter
-    from mrag.indexing.compact import compact as compacted
     from mrag.indexing.delete import delete_documents, read_ids
 
     named = [*(ids or ()), *(read_ids(listed) if listed else ())]
     settings = load_settings(config, tuple(overrides or ()))
-    deletion = delete_documents(settings, named, short_filter(filters or ()))
-    if purge:
-        deletion = replace(deletion, generation=compacted(settings).generation)
+    deletion = delete_documents(settings, named, short_filter(filters or ()), purge)
     print_json(deletion.as_dict()) if as_json else console.print(two_columns(deletion.table()))
     raise typer.Exit(deletion.exit_code)
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from mrag.collection.filtering import Filtering, passing_ids
 from mrag.collection.index_analysis import IndexAnalysis, analyse
-from mrag.collection.manifest import Manifest, existing_manifest
+from mrag.collection.manifest import Manifest, existing_manifest, in_force
 from mrag.collection.searching import Searching, open_searches
 from mrag.collection.shard import RecordSpace, Shard
 from mrag.collection.storage import verify as verify_files
@@ -51,7 +51,25 @@ class Collection:
         `collection` or `generation`), CollectionError for whatever is damaged or does not fit, and
         SettingsError for a GPU that FAISS can't use.
         """
-        manifest = existing_manifest(root, name, generation)
+
+        def opened(manifest: Manifest) -> Collection:
+            return cls._opened(root, manifest, verify, encoder_fingerprint, dense, legs)
+
+        if generation is None:
+            return in_force(root, name, opened)
+        return opened(existing_manifest(root, name, generation))
+
+    @classmethod
+    def _opened(
+        cls,
+        root: Path,
+        manifest: Manifest,
+        verify: Verify | None,
+        encoder_fingerprint: str | None,
+        dense: DenseSettings | None,
+        legs: tuple[Leg, ...],
+    ) -> Collection:
+        name = manifest.name
         if encoder_fingerprint not in (None, manifest.stamp.encoder):
             raise CollectionError(
                 f"Collection {name!r} is encoded by {manifest.stamp.encoder!r}, not by "

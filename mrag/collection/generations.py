@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 
+from mrag.collection.lease import lease
 from mrag.collection.manifest import (
     Counts,
     Manifest,
@@ -13,6 +14,7 @@ from mrag.collection.manifest import (
     Stamp,
     collection_folder,
     existing_manifest,
+    in_force,
     read_manifest,
     write_manifest,
 )
@@ -23,16 +25,17 @@ from mrag.errors import CollectionError
 
 def known_documents(root: Path, name: str) -> Mapping[str, str]:
     """Content hash of every live document by its id; empty for a collection that does not exist."""
-    known: dict[str, str] = {}
-    manifest = read_manifest(root, name)
-    if manifest is None:
-        return known
-    for segment, _, folder in manifest.shard_folders(root):
-        hashes = DocumentTable(folder).content_hashes()
-        for document in manifest.dead(segment):
-            hashes.pop(document, None)
-        known |= hashes
-    return known
+
+    def known(manifest: Manifest) -> Mapping[str, str]:
+        found: dict[str, str] = {}
+        for segment, _, folder in manifest.shard_folders(root):
+            hashes = DocumentTable(folder).content_hashes()
+            for document in manifest.dead(segment):
+                hashes.pop(document, None)
+            found |= hashes
+        return found
+
+    return in_force(root, name, known) if read_manifest(root, name) else {}
 
 
 def duplicates(root: Path, name: str) -> Mapping[str, str]:
@@ -82,23 +85,17 @@ def publish(
 def publish_compacted(root: Path, name: str, before: Manifest, segment: SegmentInfo | None) -> Manifest:
     """Puts one segment in the place of all those of the generation `before`, as the next generation.
 
-    What was deleted while it was written stays dead. None stands for a collection without a live document.
-    Raises as `publish` does.
+    None stands for a collection without a live document. Call it under the lease. Raises as `publish` does.
     """
     folder = collection_folder(root, name)
     with writable(folder), locked(folder / ".lock"):
-        current = read_manifest(root, name) or before
-        old = {part.id for part in before.segments}
-        later = tuple(part for part in current.segments if part.id not in old)
-        new = () if segment is None else (replace(segment, generation=before.generation),)
+        if read_manifest(root, name) != before:
+            raise CollectionError(f"Collection {name!r} changed while it was compacted: run it again.")
         if segment is not None:
             _added(root, before, segment)
-        after = replace(
-            current,
-            generation=current.generation + 1,
-            segments=new + later,
-            tombstones={gone: end for gone, end in current.tombstones.items() if end > before.generation},
-        )
+        number = before.generation + 1
+        segments = () if segment is None else (replace(segment, generation=number),)
+        after = replace(before, generation=number, segments=segments, tombstones={})
         write_manifest(root, after)
         return after
 
@@ -106,17 +103,19 @@ def publish_compacted(root: Path, name: str, before: Manifest, segment: SegmentI
 def restore(root: Path, name: str, generation: int) -> Manifest:
     """Puts what an earlier generation held in force again, as the next generation.
 
-    Raises NotFoundError (field `collection` or `generation`), and CollectionError for damaged files.
+    Raises NotFoundError (field `collection` or `generation`), and CollectionError for damaged files and where
+    another process writes.
     """
     existing_manifest(root, name)
     folder = collection_folder(root, name)
-    with writable(folder), locked(folder / ".lock"):
+    with lease(root, name), writable(folder), locked(folder / ".lock"):
         earlier, current = existing_manifest(root, name, generation), existing_manifest(root, name)
         if generation == current.generation:
             return current
         for _, shard, path in earlier.shard_folders(root):
             verify(path, shard.files, full=False)
-        after = replace(earlier, generation=current.generation + 1)
+        number = current.generation + 1
+        after = replace(earlier, generation=number, removal=number)
         write_manifest(root, after)
         return after
 
@@ -143,6 +142,7 @@ def _next(
         tombstones={**before.tombstones, **dict.fromkeys(sorted(dead), number)},
         duplicates={copy: first for copy, first in {**kept, **duplicates}.items() if copy not in added},
         counts=sum((part.counts for part in new), before.counts - loss),
+        removal=number if dead - added else before.removal,
     )
 
 

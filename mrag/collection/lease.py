@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from mrag.collection.manifest import collection_folder, published_segments
-from mrag.collection.storage import writable
+from mrag.collection.storage import locked, writable
 from mrag.errors import CollectionError
 
 
@@ -30,13 +30,13 @@ def lease(root: Path, name: str) -> Iterator[None]:
         folder.mkdir(parents=True, exist_ok=True)
         file = open(folder / ".writer", "a+", encoding="utf-8")  # noqa: SIM115 (closed below)
     with file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise CollectionError(
-                f"Collection {name!r} is being written by {_holder(file)}: wait until that has ended."
-            ) from None
         with writable(folder):
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise CollectionError(
+                    f"Collection {name!r} is being written by {_holder(file)}: wait until that has ended."
+                ) from None
             _sign(file)
             clear(root, name)
         yield
@@ -64,12 +64,13 @@ def clear(root: Path, name: str) -> None:
     Nothing is removed where a manifest can't be read.
     """
     folder = collection_folder(root, name)
-    try:
-        kept = published_segments(root, name)
-    except CollectionError:
-        return
-    for segment in (folder / "segments").glob("*"):
-        if segment.name not in kept:
-            shutil.rmtree(segment, ignore_errors=True)
-    for part in (*folder.glob("*.tmp"), *(folder / "manifests").glob("*.tmp")):
-        part.unlink(missing_ok=True)
+    with locked(folder / ".lock"):
+        try:
+            kept = published_segments(root, name)
+        except CollectionError:
+            return
+        for segment in (folder / "segments").glob("*"):
+            if segment.name not in kept:
+                shutil.rmtree(segment, ignore_errors=True)
+        for part in (*folder.glob("*.tmp"), *(folder / "manifests").glob("*.tmp")):
+            part.unlink(missing_ok=True)

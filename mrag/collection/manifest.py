@@ -10,10 +10,10 @@ import hashlib
 import json
 import re
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from mrag.collection.storage import FileInfo, atomic_write, damaged, sync
 from mrag.errors import CollectionError, InputError, NotFoundError
@@ -22,6 +22,7 @@ from mrag.schema import Searched
 SCHEMA_VERSION = 4
 UNIT_VECTORS = "units.faiss"
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+Result = TypeVar("Result")
 CURRENT = re.compile(r"(\d{6,18})\n(?:([0-9a-f]{64})\n)?")
 
 
@@ -116,6 +117,7 @@ class Manifest:
     `name` is that of the folder it was read from, whatever the file says: a copy is a collection of its own.
     `tombstones` gives for a document the generation before which everything published of it is dead.
     `duplicates` gives for an input that was not indexed the document that holds its text.
+    `removal` is the last generation that took documents out: nobody may read one before it any more.
     """
 
     name: str
@@ -125,6 +127,7 @@ class Manifest:
     tombstones: Mapping[str, int] = field(default_factory=dict)
     duplicates: Mapping[str, str] = field(default_factory=dict)
     counts: Counts = Counts()
+    removal: int = 0
 
     def dead(self, segment: SegmentInfo) -> list[str]:
         """Ids of documents that don't live in this segment, whether it ever held them or not."""
@@ -196,6 +199,22 @@ def existing_manifest(root: Path, name: str, generation: int | None = None) -> M
     if manifest is None:
         raise NotFoundError("collection", f"There is no collection {name!r} in {root}: index one first.")
     return manifest
+
+
+def in_force(root: Path, name: str, work: Callable[[Manifest], Result]) -> Result:
+    """What `work` makes of the generation in force; once more where another took its place meanwhile.
+
+    A compaction removes the files of those before it. Raises as `existing_manifest`, and CollectionError.
+    """
+    manifest = existing_manifest(root, name)
+    while True:
+        try:
+            return work(manifest)
+        except CollectionError:
+            newer = existing_manifest(root, name)
+            if newer.generation == manifest.generation:
+                raise
+            manifest = newer
 
 
 def published_segments(root: Path, name: str) -> set[str]:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
 
-from mrag.collection import Collection, Manifest, Stamp, known_documents, publish, read_manifest
+from mrag.collection import Collection, Manifest, Stamp, known_documents, lease, publish, read_manifest
 from mrag.errors import InputError
 from mrag.indexing.stages import encode_built
 from mrag.indexing.writing import SegmentWriting
@@ -34,7 +34,7 @@ async def cut_keys(settings: Settings, keys: int, name: str, progress: Callable[
     encoder = open_encoder(settings.encoder)
     fingerprint = await asyncio.to_thread(lambda: encoder.fingerprint)
     opened = Collection.open(place.root, place.name, encoder_fingerprint=fingerprint, legs=())
-    with closing(opened) as collection:
+    with closing(opened) as collection, lease(place.root, name):
         copied = _as_stamped(settings, collection.manifest.stamp, name)
         async with SegmentWriting(copied) as writing:
             for document_id in sorted(known_documents(place.root, place.name)):

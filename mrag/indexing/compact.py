@@ -14,6 +14,7 @@ from mrag.collection import (
     ShardEntry,
     ShardInfo,
     existing_manifest,
+    known_documents,
     lease,
     new_segment_id,
     publish_compacted,
@@ -23,9 +24,11 @@ from mrag.collection import (
 )
 from mrag.collection.dense import UNITS, DenseVectors
 from mrag.collection.lease import clear
-from mrag.collection.manifest import forget_generations
+from mrag.collection.manifest import forget_generations, published_segments
 from mrag.collection.shard import Shard
+from mrag.errors import CollectionError
 from mrag.indexing.keys import expanded_units, key_texts
+from mrag.indexing.ledger import Ledger
 from mrag.settings import Settings, SparseSettings
 
 Write = Callable[[Settings, Manifest, str], Sequence[ShardInfo]]
@@ -61,14 +64,26 @@ def compact(settings: Settings, write: Write | None = None) -> Compaction:
     root, name = settings.collection.root, settings.collection.name
     existing_manifest(root, name)
     with lease(root, name):
-        before = existing_manifest(root, name)
-        size = _bytes(root / name)
-        segment, identifier = None, new_segment_id()
-        if before.counts.documents:
-            segment = SegmentInfo(identifier, tuple((write or _one_by_one)(settings, before, identifier)))
-        after = publish_compacted(root, name, before, segment)
-        forget_generations(root, after)
-        clear(root, name)
+        return compact_held(settings, write)
+
+
+def compact_held(settings: Settings, write: Write | None = None) -> Compaction:
+    """The same for a caller that holds the lease."""
+    root, name = settings.collection.root, settings.collection.name
+    before = existing_manifest(root, name)
+    size = _bytes(root / name)
+    segment, identifier = None, new_segment_id()
+    if before.counts.documents:
+        segment = SegmentInfo(identifier, tuple((write or _one_by_one)(settings, before, identifier)))
+    after = publish_compacted(root, name, before, segment)
+    forget_generations(root, after)
+    clear(root, name)
+    if published_segments(root, name) != {path.name for path in (root / name / "segments").glob("*")}:
+        raise CollectionError(
+            f"Collection {name!r} is compacted, but old files in {root / name} can't be removed: "
+            "see that you may, and run it again."
+        )
+    Ledger(root, name).forget(before.tombstones.keys() - known_documents(root, name).keys())
     return Compaction(
         after.counts.documents, size, _bytes(root / name), len(before.segments), after.generation
     )

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from mrag.collection import Collection, duplicates, existing_manifest, known_documents, publish
+from mrag.collection import Collection, duplicates, existing_manifest, known_documents, lease, publish
 from mrag.errors import InputError
+from mrag.indexing.compact import compact_held
 from mrag.indexing.ledger import Ledger
 from mrag.schema import Filter
 from mrag.settings import Settings
@@ -45,23 +46,37 @@ class Deletion:
         return asdict(self)
 
 
-def delete_documents(settings: Settings, ids: Iterable[str], filter_: Filter = ()) -> Deletion:
+def delete_documents(
+    settings: Settings, ids: Iterable[str], filter_: Filter = (), purge: bool = False
+) -> Deletion:
     """Deletes the named documents and those that pass the filter, with their replies in the ledger.
 
-    What is no document but the duplicate of one is forgotten as such. Nothing is deleted where nothing is
-    named. Raises NotFoundError (field `collection`), InputError (field `ids`) and CollectionError.
+    What is no document but the duplicate of one is forgotten as such. `purge` compacts then. Raises
+    NotFoundError (field `collection`), InputError (field `ids`) where nothing is named, and CollectionError,
+    for a collection that another process writes too.
     """
     root, name = settings.collection.root, settings.collection.name
-    manifest = existing_manifest(root, name)
+    existing_manifest(root, name)
     named = set(ids)
     if not named and not filter_:
         raise InputError("ids", "Name the documents to delete, by their ids or by a filter.")
+    with lease(root, name):
+        deletion = _deleted(settings, named, filter_)
+        if purge:
+            deletion = replace(deletion, generation=compact_held(settings).generation)
+    return deletion
+
+
+def _deleted(settings: Settings, named: set[str], filter_: Filter) -> Deletion:
+    root, name = settings.collection.root, settings.collection.name
+    stamp = existing_manifest(root, name).stamp
     known, copies = known_documents(root, name), duplicates(root, name)
     passed = _passing(settings, filter_) if filter_ else set()
     deleted = (named | passed) & known.keys()
     forgotten = named & copies.keys()
-    generation = publish(root, name, manifest.stamp, None, deleted | forgotten).generation
-    Ledger(root, name).forget(deleted)
+    generation = publish(root, name, stamp, None, deleted | forgotten).generation
+    # Also of what is unknown by now: a deletion that was killed may have left its replies.
+    Ledger(root, name).forget(deleted | named)
     bared = {copy for copy, first in copies.items() if first in deleted} - forgotten
     unknown = named - deleted - forgotten
     return Deletion(

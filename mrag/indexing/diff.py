@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from pathlib import PurePosixPath
 from typing import NamedTuple
 
 from mrag.collection import content_hash
+from mrag.documents.loaders import LOADERS
 from mrag.schema import Document, Outcome, Status
 
 
@@ -26,6 +28,7 @@ class Diff:
     `duplicates` names for an input the document that holds its text. `replaced` are known documents
     whose old content must go, because they are now empty or duplicates; `removed` those that are no longer
     among the inputs, where such must go, too. `withheld` is a sentence on why they stay all the same.
+    `heirs` names for a removed document the input that is to be indexed with its text.
     """
 
     to_index: tuple[Input, ...]
@@ -34,6 +37,7 @@ class Diff:
     replaced: tuple[str, ...]
     removed: tuple[str, ...] = ()
     withheld: str = ""
+    heirs: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def ended(self) -> tuple[str, ...]:
@@ -75,20 +79,29 @@ def synced(
     """The same, and what the inputs lack of the known documents and `duplicates` is removed.
 
     A document is not among the inputs only because its file can't be read this time: it stays. Where a
-    file of many documents can't be read in full nobody can say what it lacks, and nothing is removed.
+    folder, or a file of many documents, can't be read in full nobody can say what it lacks, and nothing is
+    removed. What only has another name stays under its old one until it is indexed under the new.
     """
-    failed = {outcome.id for outcome in unread}
-    torn = sorted(name for name in failed if _file(name).lower().endswith(".jsonl"))
+    unread = list(unread)
+    torn = sorted(outcome.id for outcome in unread if _holds_many(outcome, known))
     if torn:
         why = f"Nothing was removed, since {torn[0]} can't be read: mend it or take it out, and run again."
         return replace(diff(inputs, known), withheld=why)
-    here = {item.id for item in inputs} | failed
+    here = {item.id for item in inputs} | {outcome.id for outcome in unread}
     kept = {identifier: held for identifier, held in known.items() if identifier in here}
-    return replace(diff(inputs, kept), removed=tuple(sorted({*known, *duplicates} - here)))
+    found = diff(inputs, kept)
+    removed = tuple(sorted({*known, *duplicates} - here))
+    new = {_text(item.hash): item.id for item in reversed(found.to_index)}
+    texts = {identifier: _text(known[identifier]) for identifier in removed if identifier in known}
+    heirs = {identifier: new[text] for identifier, text in texts.items() if text in new}
+    return replace(found, removed=removed, heirs=heirs)
 
 
-def _file(name: str) -> str:
-    return name.rpartition("#")[0] or name
+def _holds_many(outcome: Outcome, known: Iterable[str]) -> bool:
+    """Whether what could not be read is a folder, or a file of which every line is a document."""
+    suffix = PurePosixPath(outcome.id.rpartition("#")[0] or outcome.id).suffix.lower()
+    below = any(identifier.startswith(f"{outcome.id}/") for identifier in known)
+    return suffix == ".jsonl" or (outcome.status is Status.FAILED and (suffix not in LOADERS or below))
 
 
 def _repeated(first: Input, item: Input) -> Outcome:
@@ -138,7 +151,10 @@ def _text(content_hash: str) -> str:
 
 
 def settled(found: Diff, built: Iterable[Outcome]) -> Diff:
-    """The diff after its documents were built: a duplicate of one that was not indexed ends like it."""
+    """The diff after its documents were built: a duplicate of one that was not indexed ends like it.
+
+    A removed document stays where the one that was to have its text was not indexed.
+    """
     left = {outcome.id: outcome.status for outcome in built if outcome.status is not Status.INDEXED}
     lost = {copy: first for copy, first in found.duplicates.items() if first in left}
 
@@ -153,4 +169,5 @@ def settled(found: Diff, built: Iterable[Outcome]) -> Diff:
         outcomes=tuple(map(settle, found.outcomes)),
         duplicates={copy: first for copy, first in found.duplicates.items() if copy not in lost},
         replaced=tuple(identifier for identifier in found.replaced if identifier not in lost),
+        removed=tuple(gone for gone in found.removed if found.heirs.get(gone) not in left),
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 
@@ -63,8 +64,9 @@ class Entries:
         for path in self._folder.glob("*"):
             if path not in kept:
                 path.unlink(missing_ok=True)
-        if not kept and self._folder.is_dir():
-            self._folder.rmdir()
+        if not kept:
+            with suppress(OSError):  # It is not there, or another run has just kept a reply in it.
+                self._folder.rmdir()
 
     def _path(self, key: str) -> Path:
         return self._folder / f"{key}.json"

@@ -19,6 +19,7 @@ from mrag.collection import (
     publish,
     read_manifest,
 )
+from mrag.documents.loaders import list_inputs
 from mrag.errors import MragError
 from mrag.indexing.asking import Asker
 from mrag.indexing.builder import Builder
@@ -72,8 +73,9 @@ async def index_folder(
     """
     started = time.monotonic()
     root, name = settings.collection.root, settings.collection.name
-    inputs, unread = await asyncio.to_thread(scan, folder)
+    await asyncio.to_thread(list_inputs, folder)  # Refuses what is no folder before anything is written.
     with lease(root, name):
+        inputs, unread = await asyncio.to_thread(scan, folder)
         found = compared(settings, inputs, unread, sync)
         encoder = open_encoder(settings.encoder)
         builder = make_builder(settings, await asyncio.to_thread(load_tokenizer, settings.encoder.model))

@@ -23,7 +23,7 @@ class OpenCollections:
     Vectors of another encoder are refused. A question that is under way keeps the generation it began
     with: what is replaced here lives as long as someone reads it. While a newer generation is being opened,
     and where it can't be, the one before goes on serving; that is logged, and tried again after `retry_s`.
-    No collection waits for another.
+    One that holds what was deleted since does not: questions wait. No collection waits for another.
     """
 
     def __init__(
@@ -93,7 +93,8 @@ class OpenCollections:
 
 
 def _follows(manifest: Manifest | None, earlier: Manifest) -> bool:
-    """Whether it is a later generation, and not another collection that took the name."""
+    """Whether it is a later generation, not another collection that took the name, and took nothing out."""
     if manifest is None:
         return False
-    return manifest.generation > earlier.generation and manifest.stamp == earlier.stamp
+    later = manifest.generation > earlier.generation >= manifest.removal
+    return later and manifest.stamp == earlier.stamp

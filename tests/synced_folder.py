@@ -1,0 +1,59 @@
+"""A folder of texts and the collection that is synced to it, with an encoder that needs no weights."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+from mrag.collection import Collection, known_documents
+from mrag.indexing.report import Report
+from mrag.indexing.run import index_folder
+from mrag.schema import Query
+from mrag.settings import Settings, parse_settings
+from tests.hash_encoder import HashEncoder
+
+ENCODER = HashEncoder()
+ALMA, TOVE, PIER = "The ferry Alma is old.", "Tove is a ferry.\n\nShe is new.", "A stone pier of the harbour."
+LINES = [
+    {"id": "a", "text": ALMA, "metadata": {"lang": "en", "date": "2024-01-05"}},
+    {"id": "b", "text": TOVE, "metadata": {"lang": "en", "date": "2025-01-05"}},
+    {"id": "c", "text": PIER, "metadata": {"lang": "de"}},
+    {"id": "copy", "text": ALMA},
+]
+
+
+def settings(place: Path, **tree: Any) -> Settings:
+    return parse_settings({"method": "sane", "collection": {"root": place / "root", "shards": 2}, **tree})
+
+
+def write(place: Path, texts: dict[str, str]) -> None:
+    for old in (place / "in").iterdir():
+        old.unlink()
+    for name, text in texts.items():
+        (place / "in" / f"{name}.txt").write_text(text)
+
+
+def sync(place: Path, **tree: Any) -> Report:
+    return asyncio.run(index_folder(settings(place, **tree), place / "in", sync=True))
+
+
+def content(place: Path) -> dict[str, Any]:
+    """All that can be asked of a collection, without the names of its segments."""
+    collection = Collection.open(place / "root", "default")
+    try:
+        found: dict[str, Any] = {"counts": collection.manifest.counts}
+        for identifier in sorted(known_documents(place / "root", "default")):
+            found[identifier] = (
+                collection.document(identifier),
+                collection.units(identifier),
+                collection.records(identifier),
+            )
+        for text in ("ferry harbour", "Alma", "stone pier of the harbour"):
+            vector = ENCODER.encode([text], "query")[0]
+            hits = collection.search(Query(text, depth=9, vector=vector))
+            # Equal to rounding: a score of Lucene's is a sum of floats.
+            found[text] = {leg: [(hit.record_id, f"{hit.score:.4g}") for hit in hits[leg]] for leg in hits}
+        return found
+    finally:
+        collection.close()
