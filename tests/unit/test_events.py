@@ -88,6 +88,13 @@ async def test_what_fails_later_is_the_last_event() -> None:
     assert told[-1][1] == {"code": "not_found", "message": "It is gone.", "field": "generation"}
 
 
+async def test_a_fault_of_the_service_is_told_without_its_words() -> None:
+    told = events(await streamed(down=RuntimeError("secret")))
+    assert [name for name, _ in told] == ["stage", "error"]
+    assert told[-1][1]["code"] == "internal"
+    assert "secret" not in told[-1][1]["message"]
+
+
 async def test_a_generator_that_is_down_is_told_and_noted() -> None:
     told = events(await streamed(down=ModelError("It is down.")))
     assert [name for name, _ in told] == ["stage", "stage", "answer"]
