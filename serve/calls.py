@@ -39,12 +39,16 @@ def told(method: Any) -> Callable[..., Awaitable[Any]]:
 
     async def stage(*arguments: Any) -> Any:
         *given, tell = arguments
+        result = None
         async with contextlib.aclosing(iterate(method, *given)) as items:
             async for item in items:
-                if not isinstance(item, str):
-                    return item
-                tell(item)
-        raise StageDownError("A stage of the service ended early: try again in a moment.")
+                if isinstance(item, str):
+                    tell(item)
+                else:
+                    result = item
+        if result is None:
+            raise StageDownError("A stage of the service ended early: try again in a moment.")
+        return result
 
     return stage
 
