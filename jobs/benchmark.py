@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
 import tempfile
 import time
 from collections.abc import AsyncIterator, Sequence
@@ -15,12 +14,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated
 
-import ray
 import typer
 from rich.console import Console
 from rich.table import Table
 
-from jobs.index import WITH_JAVA, files, holds, pool, quietly
+from jobs.connection import connect
+from jobs.index import files, holds, pool, quietly
 from jobs.progress import reported
 from jobs.rows import Batch, unpack_column
 from jobs.stages import Extract, Read
@@ -65,7 +64,7 @@ def benchmark(settings: Settings, folder: Path, limit: int) -> tuple[Throughput,
         settings = once(settings, Path(root))
         asked = requests(settings, folder, inputs)
         bare = bare_engine(settings, asked)
-        ray.init(logging_level=logging.WARNING, log_to_driver=False, runtime_env=WITH_JAVA)
+        connect()
         plan = Plan(len(inputs), left=Usage(calls=len(asked)))
         return bare, extraction_job(settings, folder, inputs, plan)
 

@@ -7,7 +7,7 @@ from typing import Any
 import ray
 from ray.exceptions import RayTaskError
 
-from mrag.errors import MragError
+from jobs.connection import cause
 from mrag.indexing.cap import TokenCap
 
 
@@ -27,7 +27,7 @@ class RemoteMeter:
         try:
             await self._cap.reserve.remote(tokens)
         except RayTaskError as error:
-            raise error.cause if isinstance(error.cause, MragError) else error from None
+            raise cause(error) from None
 
     async def settle(self, reserved: int, spent: int) -> None:
         """As `TokenCap.settle`."""

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Annotated
 
 import ray
 import typer
 from ray.exceptions import RayTaskError
 
-from jobs.index import WITH_JAVA
-from mrag.cli.terminal import Terminal, two_columns
+from jobs.connection import cause, connect
+from mrag.cli.terminal import Config, Overrides, Terminal, two_columns
 from mrag.collection import Manifest, ShardInfo
 from mrag.errors import MragError
 from mrag.indexing.compact import compact, write_compacted
@@ -27,23 +24,19 @@ def write_shards(settings: Settings, before: Manifest, segment: str) -> Sequence
     try:
         written: list[ShardInfo] = ray.get(tasks)
     except RayTaskError as error:
-        raise error.cause if isinstance(error.cause, MragError) else error from None
+        raise cause(error) from None
     return written
 
 
 def main(
-    config: Annotated[
-        Path | None, typer.Option(help="Settings file; the defaults are configs/local.yaml.")
-    ] = None,
-    overrides: Annotated[
-        list[str] | None, typer.Option("--set", help="section.key=value, repeatable.")
-    ] = None,
+    config: Config = None,
+    overrides: Overrides = None,
 ) -> None:
     """Merge a collection's segments into one, in the shards that its settings say now."""
     try:
         settings = load_settings(config, tuple(overrides or ()))
         require_absolute_root(settings)
-        ray.init(logging_level=logging.WARNING, log_to_driver=False, runtime_env=WITH_JAVA)
+        connect()
         done = compact(settings, write_shards)
     except MragError as error:
         typer.echo(f"error: {error}", err=True)

@@ -17,11 +17,12 @@ from ray.data import ActorPoolStrategy, Dataset
 from ray.data.expressions import col
 
 from jobs.cap import start_cap
+from jobs.connection import connect
 from jobs.progress import reported
 from jobs.rows import unpack
 from jobs.stages import NO_SHARD, Encode, Extract, Read, Survey, write_group
 from mrag.cli import CAP_HELP, SYNC_HELP
-from mrag.cli.terminal import Terminal, harmless, two_columns
+from mrag.cli.terminal import Config, Overrides, Terminal, harmless, two_columns
 from mrag.collection import SegmentInfo, check_stamp, lease, new_segment_id
 from mrag.documents.loaders import list_inputs
 from mrag.errors import MragError
@@ -39,8 +40,6 @@ from mrag.schema import Outcome, Status
 from mrag.settings import PoolSettings, Settings, load_settings, require_absolute_root
 
 ENCODED_AT_ONCE = 8
-# Lucene's machine uses SIGSEGV for itself: where Ray catches it too, the worker dies.
-WITH_JAVA = {"env_vars": {"RAY_DISABLE_FAILURE_SIGNAL_HANDLER": "1"}}
 
 
 def index(settings: Settings, folder: Path, max_llm_tokens: int | None = None, sync: bool = False) -> Report:
@@ -199,12 +198,8 @@ def show(result: Report, as_json: Path | None) -> None:
 
 def main(
     folder: Annotated[Path, typer.Argument(help="Absolute path of the documents, seen by every node.")],
-    config: Annotated[
-        Path | None, typer.Option(help="Settings file; the defaults are configs/local.yaml.")
-    ] = None,
-    overrides: Annotated[
-        list[str] | None, typer.Option("--set", help="section.key=value, repeatable.")
-    ] = None,
+    config: Config = None,
+    overrides: Overrides = None,
     as_json: Annotated[Path | None, typer.Option("--json", help="Write the report there too.")] = None,
     max_llm_tokens: Annotated[int | None, typer.Option(min=0, help=CAP_HELP)] = None,
     sync: Annotated[bool, typer.Option("--sync", help=SYNC_HELP)] = False,
@@ -213,7 +208,7 @@ def main(
     try:
         settings = load_settings(config, tuple(overrides or ()))
         quietly()
-        ray.init(logging_level=logging.WARNING, log_to_driver=False, runtime_env=WITH_JAVA)
+        connect()
         result = index(settings, folder, max_llm_tokens, sync)
     except MragError as error:
         typer.echo(f"error: {error}", err=True)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import logging
 import signal
 import threading
-from pathlib import Path
 from typing import Annotated
 
 import ray
 import typer
 from ray import serve as ray_serve
 
+from mrag.cli.terminal import Config, Overrides
 from mrag.errors import MragError
 from mrag.settings import Settings, load_settings
 from serve.app import build_graph
@@ -32,12 +32,8 @@ def start(settings: Settings) -> None:
 
 
 def main(
-    config: Annotated[
-        Path | None, typer.Option(help="Settings file; the defaults are configs/local.yaml.")
-    ] = None,
-    overrides: Annotated[
-        list[str] | None, typer.Option("--set", help="section.key=value, repeatable.")
-    ] = None,
+    config: Config = None,
+    overrides: Overrides = None,
     address: Annotated[str, typer.Option(help="The Ray cluster.")] = "auto",
 ) -> None:
     """Serve the collections of a settings file over HTTP until interrupted."""
