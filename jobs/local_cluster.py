@@ -83,6 +83,18 @@ def end(child: subprocess.Popen[bytes]) -> None:
 
 
 @contextlib.contextmanager
+def forgotten(port: int) -> Iterator[None]:
+    """Around a head: a killed one leaves its address behind, where later programs look for a cluster."""
+    try:
+        yield
+    finally:
+        file = Path(os.environ.get("RAY_TMPDIR", "/tmp"), "ray", "ray_current_cluster")
+        with contextlib.suppress(OSError):
+            if file.read_text().strip().endswith(f":{port}"):
+                file.unlink()
+
+
+@contextlib.contextmanager
 def ray_head(logs: Path) -> Iterator[Cluster]:
     """Starts a head on loopback, with a token that only its clients know, and stops it again."""
     environment = {**os.environ, "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
@@ -94,7 +106,7 @@ def ray_head(logs: Path) -> Iterator[Cluster]:
         f"--dashboard-agent-listen-port={agent}",
     ]
     token = environment["RAY_AUTH_TOKEN"]
-    with process(command, logs / "ray.log", environment) as child:
+    with forgotten(port), process(command, logs / "ray.log", environment) as child:
         wait_for(f"http://127.0.0.1:{dashboard}/api/version", child, logs / "ray.log", token)
         # The agent runs jobs, and is up after the dashboard that takes them.
         wait_for(f"http://127.0.0.1:{agent}/api/healthz", child, logs / "ray.log", token)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from jobs import quickstart
-from jobs.local_cluster import Cluster
+from jobs.local_cluster import Cluster, forgotten
 from jobs.quickstart import Chosen, collection_name, place
 from mrag.errors import MragError
 from serve import run as serve_run
@@ -42,6 +42,21 @@ def test_any_path_reaches_the_settings_as_it_is(tmp_path: Path, folder: str) -> 
     chosen = Chosen("configs/local.yaml", place(tmp_path / folder, "mine", 8123))
     assert chosen.settings.collection.root == tmp_path / folder
     assert (chosen.settings.collection.name, chosen.settings.serve.port) == ("mine", 8123)
+
+
+@pytest.mark.parametrize(
+    ("named", "left"), [("10.0.0.7:6379", False), ("10.0.0.7:6380", True), (None, False)]
+)
+def test_the_address_of_a_killed_head_is_forgotten_and_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named: str | None, left: bool
+) -> None:
+    monkeypatch.setenv("RAY_TMPDIR", str(tmp_path))
+    (tmp_path / "ray").mkdir()
+    file = tmp_path / "ray" / "ray_current_cluster"
+    with forgotten(6379):
+        if named:
+            file.write_text(named)
+    assert file.exists() == left
 
 
 FAILING_JOB = """#!/bin/sh
