@@ -267,11 +267,15 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Pool:
-    """The w best candidates, best first, and what the search could not do (`notes`)."""
+    """The w best candidates, best first, and what the search could not do (`notes`).
+
+    `partial` says that a part of the collection had no part in it.
+    """
 
     candidates: tuple[Candidate, ...]
     generation: int = 0
     notes: tuple[str, ...] = ()
+    partial: bool = False
 
 
 # --------------------------------------------------------------------------- reading: eq. 13, SANE
@@ -382,7 +386,7 @@ class Answer:
     `selected` are the places of the candidates that were read, the first choice first; empty for the plain
     reader.
     `citations` are the numbers of the evidence rows that the text rests on, in the order of the text, which
-    has no marks of its own.
+    has no marks of its own. `partial` is the pool's.
     """
 
     question: str
@@ -395,3 +399,4 @@ class Answer:
     notes: tuple[str, ...] = ()
     selected: tuple[Source, ...] = ()
     citations: tuple[int, ...] = ()
+    partial: bool = False

@@ -1,6 +1,7 @@
 """The graph on one screen: `serve run serve.app:build_app config=configs/local.yaml`.
 
     HTTP ─> Gateway ─┬─> Retriever ──> Encoder
+                     │        └────> Part-1-of-n ... Part-n-of-n, where `serve.parts` is above 1
                      ├─> Selector ───┐
                      ├─> Extractor ──┼─> LanguageModel
                      └─> Generator ──┘
@@ -14,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from ray import serve as ray_serve
 from ray.serve import Application
 
+from mrag.collection.manifest import Part
 from mrag.settings import DeploymentSettings, Settings, load_settings, require_absolute_root
 from serve.access import token_of
 from serve.deployments import (
@@ -21,6 +23,7 @@ from serve.deployments import (
     ExtractorDeployment,
     GeneratorDeployment,
     LanguageModelDeployment,
+    PartDeployment,
     RetrieverDeployment,
     SelectorDeployment,
 )
@@ -50,11 +53,19 @@ def build_graph(settings: Settings) -> Application:
     serve = settings.serve
     encoder = deployed(EncoderDeployment, serve.encoder).bind(settings)
     model = deployed(LanguageModelDeployment, serve.language_model).bind(settings)
-    retriever = deployed(RetrieverDeployment, serve.retriever).bind(settings, encoder)
+    parts = [Part(index, serve.parts) for index in range(serve.parts if serve.parts > 1 else 0)]
+    searchers = [part_searcher(settings, part) for part in parts]
+    retriever = deployed(RetrieverDeployment, serve.retriever).bind(settings, encoder, *searchers)
     selector = deployed(SelectorDeployment, serve.selector).bind(settings, model)
     extractor = deployed(ExtractorDeployment, serve.extractor).bind(settings, model)
     generator = deployed(GeneratorDeployment, serve.generator).bind(settings, model)
     return deployed(Gateway, serve.gateway).bind(settings, retriever, selector, extractor, generator)
+
+
+def part_searcher(settings: Settings, part: Part) -> Application:
+    """The deployment of one part; its name tells which, from 1."""
+    deployment = deployed(PartDeployment, settings.serve.part)
+    return deployment.options(name=f"Part-{part.index + 1}-of-{part.of}").bind(settings, part)
 
 
 def deployed(core: type, settings: DeploymentSettings) -> ray_serve.Deployment:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from typing import Any
 
+from mrag.collection.manifest import Manifest, Part, existing_manifest
+from mrag.collection.sparse import SparseStatistics
 from mrag.errors import MragError
 from mrag.models.encoder import Kind
 from mrag.models.language_model import Choice, Completion, LanguageModel, Request
@@ -20,10 +22,14 @@ from mrag.query.question import Question
 from mrag.query.retrieve import Retriever
 from mrag.query.rewrite import Rewriter, Rewritten
 from mrag.query.select import Selection, Selector
+from mrag.query.spread import Hits, PartSearcher, Spread
 from mrag.query.streaming import as_told
 from mrag.schema import Candidate, Pool, Query, Vectors
 from mrag.settings import SaneReader, Settings
 from serve.remote_models import RemoteEncoder, RemoteLanguageModel
+from serve.remote_searcher import RemoteSearcher
+
+WARM = Query("warm", depth=1, legs=("sparse",))
 
 
 class EncoderDeployment:
@@ -61,15 +67,49 @@ class LanguageModelDeployment:
         return await self._model.choose(request, labels)
 
 
-class RetrieverDeployment:
-    """Opens collections on demand and finds the pool; ready when Java has started."""
+class PartDeployment:
+    """Searches its part of every collection; ready when Java has started."""
 
-    def __init__(self, settings: Settings, encoder: Any) -> None:
-        here = settings.encoder.model_copy(update={"device": "cpu"})
-        fingerprint = open_encoder(here).fingerprint
-        collections = OpenCollections(settings.collection.root, fingerprint, settings.dense)
-        warm(collections, settings)
-        self._core = Retriever(collections, RemoteEncoder(encoder).encode)
+    async def __init__(self, settings: Settings, part: Part) -> None:  # type: ignore[misc]
+        self._core = PartSearcher(settings.collection.root, part, fingerprint(settings), settings.dense)
+        root, name = settings.collection.root, settings.collection.name
+        with contextlib.suppress(MragError):
+            await self._core.search(name, existing_manifest(root, name).generation, WARM, None)
+
+    async def prepare(self, name: str, generation: int) -> None:
+        """Opens its part of a generation."""
+        await self._core.prepare(name, generation)
+
+    async def statistics(self, name: str, generation: int, query: Query) -> SparseStatistics:
+        """What it adds to the collection's statistics for the query."""
+        return await self._core.statistics(name, generation, query)
+
+    async def search(
+        self, name: str, generation: int, query: Query, statistics: SparseStatistics | None
+    ) -> Hits:
+        """Its best records of each leg."""
+        return await self._core.search(name, generation, query, statistics)
+
+
+class RetrieverDeployment:
+    """Opens collections on demand and finds the pool, by itself (ready when Java has started) or by parts."""
+
+    async def __init__(self, settings: Settings, encoder: Any, *parts: Any) -> None:  # type: ignore[misc]
+        root, encode = settings.collection.root, RemoteEncoder(encoder).encode
+        if parts:
+            spread = Spread(
+                [RemoteSearcher(part) for part in parts],
+                settings.serve.part_timeout_s,
+                settings.serve.partial,
+            )
+            collections = OpenCollections(
+                root, fingerprint(settings), legs=(), prepare=awaited(spread.prepare)
+            )
+            self._core = Retriever(collections, encode, spread.search)
+        else:
+            collections = OpenCollections(root, fingerprint(settings), settings.dense)
+            await asyncio.to_thread(warm, collections, settings)
+            self._core = Retriever(collections, encode)
         self._neighbours = Neighbours(collections)
 
     async def retrieve(self, question: Question, w: int) -> Pool:
@@ -83,6 +123,17 @@ class RetrieverDeployment:
         return await self._neighbours.around(question, selected, generation, n)
 
 
+def fingerprint(settings: Settings) -> str:
+    """Of the encoder that the collections must have."""
+    return open_encoder(settings.encoder.model_copy(update={"device": "cpu"})).fingerprint
+
+
+def awaited(work: Callable[[Manifest], Coroutine[Any, Any, None]]) -> Callable[[Manifest], None]:
+    """The coroutine function for threads beside this event loop."""
+    loop = asyncio.get_running_loop()
+    return lambda manifest: asyncio.run_coroutine_threadsafe(work(manifest), loop).result()
+
+
 def warm(collections: OpenCollections, settings: Settings) -> None:
     """Opens the configured collection and searches it by words, while the engine loads in its own process.
 
@@ -90,7 +141,7 @@ def warm(collections: OpenCollections, settings: Settings) -> None:
     not there yet, or can't be opened, is the business of the question that asks for it.
     """
     with contextlib.suppress(MragError):
-        collections(settings.collection.name).search(Query("warm", depth=1, legs=("sparse",)))
+        collections(settings.collection.name).search(WARM)
 
 
 class ModelStage:

@@ -10,9 +10,18 @@ import numpy as np
 
 from mrag.collection.filtering import Filtering, passing_ids
 from mrag.collection.index_analysis import IndexAnalysis, analyse
-from mrag.collection.manifest import Manifest, existing_manifest, in_force
+from mrag.collection.manifest import (
+    WHOLE,
+    Manifest,
+    Part,
+    SegmentInfo,
+    ShardInfo,
+    existing_manifest,
+    in_force,
+)
 from mrag.collection.searching import Searching, open_searches
 from mrag.collection.shard import RecordSpace, Shard
+from mrag.collection.sparse import SparseStatistics
 from mrag.collection.storage import verify as verify_files
 from mrag.errors import CollectionError, InputError, NotFoundError
 from mrag.schema import Document, Filter, Hit, Leg, Query, Record, Searched, SourceUnit, Stored, Vectors
@@ -43,9 +52,12 @@ class Collection:
         encoder_fingerprint: str | None = None,
         dense: DenseSettings | None = None,
         legs: tuple[Leg, ...] = ("dense", "sparse"),
+        part: Part = WHOLE,
     ) -> Collection:
         """Opens the generation in force, or an earlier one, for searching by these legs.
 
+        A `part` holds its shards and no other: its sparse scores are the collection's if `search` is given
+        the sum of all parts' `statistics`.
         `verify` compares sizes (`fast`) or all bytes (`full`, the default up to 64 MiB) with the manifest.
         Give the fingerprint of the encoder that will encode the queries. Raises NotFoundError (field
         `collection` or `generation`), CollectionError for whatever is damaged or does not fit, and
@@ -53,7 +65,7 @@ class Collection:
         """
 
         def opened(manifest: Manifest) -> Collection:
-            return cls._opened(root, manifest, verify, encoder_fingerprint, dense, legs)
+            return cls._opened(root, manifest, verify, encoder_fingerprint, dense, legs, part)
 
         if generation is None:
             return in_force(root, name, opened)
@@ -68,6 +80,7 @@ class Collection:
         encoder_fingerprint: str | None,
         dense: DenseSettings | None,
         legs: tuple[Leg, ...],
+        part: Part,
     ) -> Collection:
         name = manifest.name
         if encoder_fingerprint not in (None, manifest.stamp.encoder):
@@ -75,8 +88,9 @@ class Collection:
                 f"Collection {name!r} is encoded by {manifest.stamp.encoder!r}, not by "
                 f"{encoder_fingerprint!r}: set that encoder, or index the collection anew."
             )
-        _verify(root, manifest, verify)
-        shards = [Shard(path, info, manifest.dead(part)) for part, info, path in manifest.shard_folders(root)]
+        folders = list(manifest.shard_folders(root, part))
+        _verify(folders, verify)
+        shards = [Shard(path, info, manifest.dead(segment)) for segment, info, path in folders]
         collection = cls(manifest, shards, legs)
         searched = RecordSpace(shard for shard in shards if shard.info.counts.keys)
         if searched.keys and legs:
@@ -86,12 +100,15 @@ class Collection:
 
     # ----------------------------------------------------------------------- searching
 
-    def search(self, query: Query) -> Mapping[Leg, tuple[Hit, ...]]:
+    def search(
+        self, query: Query, statistics: SparseStatistics | None = None
+    ) -> Mapping[Leg, tuple[Hit, ...]]:
         """Per leg the `depth` best live records that pass the query's filter, or all of them; best first.
 
-        Ties are in the order of the record ids. The sparse leg has only records with a word of the query.
-        Raises InputError for a leg that is not open (field `legs`), for units where only keys are searched
-        (`retrieval`), an unfit `vector` or a `depth` of none.
+        Ties are in the order of the record ids. The sparse leg has only records with a word of the query;
+        its scores are by the `statistics`, where these are given. Raises InputError for a leg that is not
+        open (field `legs`), for units where only keys are searched (`retrieval`), an unfit `vector` or a
+        `depth` of none.
         """
         if query.depth < 1:
             raise InputError("depth", f"The depth of a query must be at least 1, not {query.depth}.")
@@ -101,9 +118,14 @@ class Collection:
                 f"Collection {self.name!r} has nothing to search but its keys: ask it with retrieval keys, "
                 "or index its documents anew with method.retrieval.name=keys+units.",
             )
-        return {leg: self._search(leg, query) for leg in query.legs}
+        return {leg: self._search(leg, query, statistics) for leg in query.legs}
 
-    def _search(self, leg: Leg, query: Query) -> tuple[Hit, ...]:
+    def statistics(self, query: Query) -> SparseStatistics:
+        """What the shards that are open here add to the collection's statistics for the query."""
+        searching = self._searches.get(query.searched)
+        return searching.statistics(query.text) if searching else SparseStatistics()
+
+    def _search(self, leg: Leg, query: Query, statistics: SparseStatistics | None) -> tuple[Hit, ...]:
         if leg not in self._legs:
             raise InputError("legs", f"The {leg} leg is not open: name it when the collection is opened.")
         searching, filtering = self._searches.get(query.searched), self._filtering
@@ -114,7 +136,7 @@ class Collection:
             return ()
         if leg == "dense":
             return searching.dense(query, self._vector(query), admitted)
-        return searching.sparse(query, admitted)
+        return searching.sparse(query, admitted, statistics)
 
     def _vector(self, query: Query) -> Vectors:
         vector, dimension = query.vector, self.manifest.stamp.dimension
@@ -189,8 +211,8 @@ class Collection:
         self._shards, self._searches, self._filtering, self._legs = (), {}, None, ()
 
 
-def _verify(root: Path, manifest: Manifest, how: Verify | None) -> None:
-    size = sum(file.bytes for _, shard, _ in manifest.shard_folders(root) for file in shard.files)
+def _verify(shards: Sequence[tuple[SegmentInfo, ShardInfo, Path]], how: Verify | None) -> None:
+    size = sum(file.bytes for _, shard, _ in shards for file in shard.files)
     full = size <= FULL_UP_TO_BYTES if how is None else how == "full"
-    for _, shard, folder in manifest.shard_folders(root):
+    for _, shard, folder in shards:
         verify_files(folder, shard.files, full=full)

@@ -111,6 +111,17 @@ class SegmentInfo:
 
 
 @dataclass(frozen=True)
+class Part:
+    """What one of `of` searchers holds: of every segment the shards whose number modulo `of` is `index`."""
+
+    index: int = 0
+    of: int = 1
+
+
+WHOLE = Part()
+
+
+@dataclass(frozen=True)
 class Manifest:
     """One generation. `counts` are those of the live documents.
 
@@ -133,10 +144,12 @@ class Manifest:
         """Ids of documents that don't live in this segment, whether it ever held them or not."""
         return [document for document, end in self.tombstones.items() if segment.generation < end]
 
-    def shard_folders(self, root: Path) -> Iterator[tuple[SegmentInfo, ShardInfo, Path]]:
-        """Every shard with its segment and its folder, in the order of publication."""
+    def shard_folders(self, root: Path, part: Part = WHOLE) -> Iterator[tuple[SegmentInfo, ShardInfo, Path]]:
+        """Every shard of the part with its segment and its folder, in the order of publication."""
         for segment in self.segments:
             for number, shard in enumerate(segment.shards):
+                if number % part.of != part.index:
+                    continue
                 yield segment, shard, shard_folder(root, self.name, segment.id, number)
 
 

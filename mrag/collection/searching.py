@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from mrag.collection.dense import DenseIndex
 from mrag.collection.filtering import Admitted
 from mrag.collection.ids import Rows
-from mrag.collection.manifest import Manifest
+from mrag.collection.manifest import Counts, Manifest
 from mrag.collection.merging import Search, at_least, fill, merge
 from mrag.collection.shard import RecordSpace
 from mrag.collection.sparse import SparseIndex, SparsePart, SparseStatistics
@@ -26,8 +26,16 @@ class Searching(Protocol):
     def dense(self, query: Query, vector: Vectors, admitted: Admitted) -> tuple[Hit, ...]:
         """The `depth` best admitted records by inner products, in the order of `merge`."""
 
-    def sparse(self, query: Query, admitted: Admitted) -> tuple[Hit, ...]:
-        """The `depth` best admitted records with a word of the query, by BM25, in the order of `merge`."""
+    def sparse(
+        self, query: Query, admitted: Admitted, collection: SparseStatistics | None
+    ) -> tuple[Hit, ...]:
+        """The `depth` best admitted records with a word of the query, by BM25, in the order of `merge`.
+
+        `collection` are the statistics for the query where these shards are not all.
+        """
+
+    def statistics(self, text: str) -> SparseStatistics:
+        """What these shards add to the collection's statistics for a query."""
 
     def close(self) -> None:
         """Gives files and memory back."""
@@ -47,11 +55,17 @@ class KeySearching:
             return ()
         return self._best(partial(self._dense.search, vector, chosen=admitted.keys), query.depth, admitted)
 
-    def sparse(self, query: Query, admitted: Admitted) -> tuple[Hit, ...]:
+    def sparse(
+        self, query: Query, admitted: Admitted, collection: SparseStatistics | None
+    ) -> tuple[Hit, ...]:
         """As `Searching` has it."""
         if self._sparse is None:
             return ()
-        return self._best(_for_words(self._sparse, query.text, admitted), query.depth, admitted)
+        return self._best(_for_words(self._sparse, query.text, admitted, collection), query.depth, admitted)
+
+    def statistics(self, text: str) -> SparseStatistics:
+        """As `Searching` has it."""
+        return _statistics(self._sparse, text)
 
     def _best(self, search: Search, depth: int, admitted: Admitted) -> tuple[Hit, ...]:
         owners = partial(self._space.owners, admitted.records)
@@ -103,14 +117,20 @@ class UnitSearching:
         first, end = self._space.first_key[record : record + 2]
         return int(first + np.argmax(scores[first:end]))
 
-    def sparse(self, query: Query, admitted: Admitted) -> tuple[Hit, ...]:
+    def sparse(
+        self, query: Query, admitted: Admitted, collection: SparseStatistics | None
+    ) -> tuple[Hit, ...]:
         """As `Searching` has it; the hits are on no key in particular."""
         if self._sparse is None:
             return ()
-        search = _for_words(self._sparse, query.text, admitted)
+        search = _for_words(self._sparse, query.text, admitted, collection)
         owners = partial(self._owners, admitted.records)
         scores, _, records = fill(search, owners, query.depth, self._space.units)
         return merge([map(self._space.hit, scores, records)], query.depth)
+
+    def statistics(self, text: str) -> SparseStatistics:
+        """As `Searching` has it."""
+        return _statistics(self._sparse, text)
 
     def _owners(self, admitted: NDArray[np.bool_], units: Rows) -> tuple[Rows, Rows]:
         places, records = self._pointing.records(units)
@@ -130,7 +150,8 @@ def open_searches(
     space: RecordSpace, manifest: Manifest, legs: Sequence[Leg], settings: DenseSettings
 ) -> Mapping[Searched, Searching]:
     """What can be asked of these shards, each of which has keys. On a GPU only keys alone are searched."""
-    shards, counts, dimension = space.shards, manifest.counts, manifest.stamp.dimension
+    shards, dimension = space.shards, manifest.stamp.dimension
+    counts = sum((shard.live_counts for shard in shards), Counts())
     dense = sparse = None
     if "dense" in legs:
         dense = DenseIndex([shard.dense_keys for shard in shards], dimension, settings)
@@ -154,6 +175,12 @@ def _sparse_index(parts: Sequence[SparsePart], live: SparseStatistics, manifest:
     return SparseIndex(parts, live, SparseSettings(language=stamp.analyzer, k1=stamp.k1, b=stamp.b))
 
 
-def _for_words(index: SparseIndex, text: str, admitted: Admitted) -> Search:
+def _statistics(index: SparseIndex | None, text: str) -> SparseStatistics:
+    return index.statistics(index.words(text)) if index else SparseStatistics()
+
+
+def _for_words(
+    index: SparseIndex, text: str, admitted: Admitted, collection: SparseStatistics | None
+) -> Search:
     words = index.words(text)
-    return partial(index.search, words, index.statistics(words), documents=admitted.documents)
+    return partial(index.search, words, collection or index.statistics(words), documents=admitted.documents)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from mrag.collection import dense, sparse
 from mrag.collection.dense import DensePart
 from mrag.collection.ids import Rows
-from mrag.collection.manifest import ShardInfo
+from mrag.collection.manifest import Counts, ShardInfo
 from mrag.collection.payload import Payload, starts
 from mrag.collection.pointing import Pointing
 from mrag.collection.sparse import SparsePart
@@ -39,6 +39,11 @@ class Shard:
     def _live(self, first: Rows) -> NDArray[np.bool_]:
         """Which of some rows live; `first` has the first row of each document, and the end."""
         return np.repeat(self.live_documents, np.diff(first))
+
+    @property
+    def live_counts(self) -> Counts:
+        """How much there is of its live documents."""
+        return self.payload.documents.counts(np.flatnonzero(self.live_documents))
 
     @property
     def dense_keys(self) -> DensePart:

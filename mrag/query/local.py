@@ -10,11 +10,12 @@ from mrag.models.encoder import Encoder, Kind
 from mrag.models.language_model import LanguageModel
 from mrag.query.blueprints import load_blueprints
 from mrag.query.evidence import EvidenceExtractor
+from mrag.query.found import Searchable
 from mrag.query.generate import Generator
 from mrag.query.neighbours import Neighbours, Readable
 from mrag.query.opened import OpenCollections
 from mrag.query.pipeline import Pipeline
-from mrag.query.retrieve import Encode, Retriever, Searchable
+from mrag.query.retrieve import Encode, Retriever
 from mrag.query.rewrite import Rewriter
 from mrag.query.select import Selector
 from mrag.schema import Vectors

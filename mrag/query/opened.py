@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from pathlib import Path
 from threading import Lock
 from time import monotonic
@@ -10,6 +11,7 @@ from time import monotonic
 from mrag.collection.collection import Collection
 from mrag.collection.manifest import Manifest, read_manifest
 from mrag.errors import CollectionError
+from mrag.schema import Leg
 from mrag.settings import DenseSettings
 
 RETRY_S = 10.0
@@ -24,6 +26,9 @@ class OpenCollections:
     with: what is replaced here lives as long as someone reads it. While a newer generation is being opened,
     and where it can't be, the one before goes on serving; that is logged, and tried again after `retry_s`.
     One that holds what was deleted since does not: questions wait. No collection waits for another.
+
+    `legs` are those to search here, none where others search. `prepare` is called before a newer generation
+    takes the place of one that serves, and may raise CollectionError to keep that.
     """
 
     def __init__(
@@ -32,11 +37,15 @@ class OpenCollections:
         encoder_fingerprint: str,
         dense: DenseSettings | None = None,
         retry_s: float = RETRY_S,
+        legs: tuple[Leg, ...] = ("dense", "sparse"),
+        prepare: Callable[[Manifest], None] | None = None,
     ) -> None:
         self._root = root
         self._encoder = encoder_fingerprint
         self._dense = dense
         self._retry_s = retry_s
+        self._legs = legs
+        self._prepare = prepare
         self._opened: dict[str, Collection] = {}
         self._turns: dict[str, Lock] = {}
         self._failed_at: dict[str, float] = {}
@@ -65,7 +74,10 @@ class OpenCollections:
         try:
             known = self._opened.get(name)
             if known is None or known.manifest != read_manifest(self._root, name):
-                known = self._opened[name] = self._open(name)
+                known = self._open(name)
+                if older is not None and self._prepare is not None:
+                    self._prepare(known.manifest)
+                self._opened[name] = known
             return known
         except (CollectionError, OSError, MemoryError) as error:
             return self._instead(name, older, error)
@@ -73,7 +85,9 @@ class OpenCollections:
             turn.release()
 
     def _open(self, name: str) -> Collection:
-        return Collection.open(self._root, name, encoder_fingerprint=self._encoder, dense=self._dense)
+        return Collection.open(
+            self._root, name, encoder_fingerprint=self._encoder, dense=self._dense, legs=self._legs
+        )
 
     def _instead(self, name: str, older: Collection | None, error: Exception) -> Collection:
         """The generation before; the error where there is none."""

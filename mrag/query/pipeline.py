@@ -279,6 +279,7 @@ class _Run:
             tuple(dict.fromkeys(self._notes)),
             tuple(Source.of(candidate.document, candidate.units) for candidate in selected),
             generated.citations,
+            pool.partial,
         )
 
     def _record(self, name: str, started: float, usage: Usage, notes: tuple[str, ...]) -> None:

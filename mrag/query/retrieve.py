@@ -5,42 +5,34 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Protocol
 
-from mrag.collection.manifest import Manifest
 from mrag.models.encoder import Kind
+from mrag.query.found import Found, Searchable, search_here
 from mrag.query.fuse import Grouping, Ranked, fuse, united
 from mrag.query.question import Question
 from mrag.query.sub_queries import sub_queries
-from mrag.schema import Hit, Leg, Pool, Query, Stored, Vectors
+from mrag.schema import Hit, Leg, Pool, Query, Vectors
 from mrag.settings import RetrievalSettings
 
 Encode = Callable[[Sequence[str], Kind], Awaitable[Vectors]]
 
 
-class Searchable(Protocol):
-    """What retrieval needs of an open collection: one generation, all shards."""
-
-    @property
-    def manifest(self) -> Manifest:
-        """What the generation consists of."""
-
-    def search(self, query: Query) -> Mapping[Leg, tuple[Hit, ...]]:
-        """At most `query.depth` live records of each leg, all of which pass its filter."""
-
-    def fetch(self, record_ids: Sequence[str]) -> tuple[Stored, ...]:
-        """The records in the order asked."""
+Search = Callable[[Searchable, Query], Awaitable[Found]]
 
 
 class Retriever:
     """Finds the w best candidates of a question.
 
-    `open_collection` gives the generation in force each time it is called, and may cache it.
+    `open_collection` gives the generation in force each time it is called, and may cache it; `search`
+    searches that generation, wherever its indexes are.
     """
 
-    def __init__(self, open_collection: Callable[[str], Searchable], encode: Encode) -> None:
+    def __init__(
+        self, open_collection: Callable[[str], Searchable], encode: Encode, search: Search = search_here
+    ) -> None:
         self._open = open_collection
         self._encode = encode
+        self._search = search
 
     async def retrieve(self, question: Question, w: int) -> Pool:
         """The pool of eq. 12, over one generation.
@@ -56,25 +48,30 @@ class Retriever:
         if "dense" in question.retrieval.legs:
             vectors = list(await self._encode(texts, "query"))
         queries = [_query(question, *asked) for asked in zip(texts, vectors, strict=True)]
-        return await asyncio.to_thread(_search, collection, question.retrieval, queries, w)
+        return await self._pool(collection, question.retrieval, queries, w)
+
+    async def _pool(
+        self, collection: Searchable, how: RetrievalSettings, queries: Sequence[Query], w: int
+    ) -> Pool:
+        """Asks the legs ever deeper, until w candidates are found or the collection has no more."""
+        depth = w * how.depth
+        while True:
+            asked = (self._search(collection, replace(query, depth=depth)) for query in queries)
+            found = await asyncio.gather(*asked)
+            scored = [_scored(one.hits) for one in found]
+            ranked = united([fuse(hits, how) for hits in scored], how.rank_constant)
+            grouping = await asyncio.to_thread(_winners, collection, ranked, w)
+            if grouping.full or all(len(hits) < depth for one in found for hits in one.hits.values()):
+                break
+            depth *= 2
+        missing = tuple(dict.fromkeys(sentence for one in found for sentence in one.missing))
+        notes = (*missing, *_notes(how, queries, scored))
+        return Pool(grouping.candidates(), collection.manifest.generation, notes, bool(missing))
 
 
 def _query(question: Question, text: str, vector: Vectors | None) -> Query:
     how = question.retrieval
     return Query(text, how.depth, how.legs, vector, how.name, how.unit_weight, question.filter)
-
-
-def _search(collection: Searchable, how: RetrievalSettings, queries: Sequence[Query], w: int) -> Pool:
-    """Asks the legs ever deeper, until w candidates are found or the collection has no more."""
-    depth = w * how.depth
-    while True:
-        found = [collection.search(replace(query, depth=depth)) for query in queries]
-        scored = [_scored(hits) for hits in found]
-        grouping = _winners(collection, united([fuse(hits, how) for hits in scored], how.rank_constant), w)
-        if grouping.full or all(len(hits) < depth for legs in found for hits in legs.values()):
-            break
-        depth *= 2
-    return Pool(grouping.candidates(), collection.manifest.generation, tuple(_notes(how, queries, scored)))
 
 
 def _scored(found: Mapping[Leg, Sequence[Hit]]) -> Mapping[Leg, Sequence[Hit]]:

@@ -46,13 +46,23 @@ class DeploymentSettings(Strict):
 
 
 class ServeSettings(Strict):
-    """The HTTP service. Without `token_env` it answers on a loopback address only."""
+    """The HTTP service. Without `token_env` it answers on a loopback address only.
+
+    With `parts` above 1 that many deployments search a part of every collection each (whole shards; `part`
+    says what a replica holds), and the retriever asks them all. One that fails, or is later than
+    `part_timeout_s`, is left out of the answer, which says that it is partial; or, without `partial`, there
+    is an error and no answer.
+    """
 
     host: str = "127.0.0.1"
     port: int = Field(8000, ge=1, le=65535)
     token_env: str | None = None
     timeout_s: float = Field(300.0, gt=0)
     gateway: DeploymentSettings = DeploymentSettings()
+    parts: int = Field(1, ge=1, le=1024)
+    part_timeout_s: float = Field(30.0, gt=0)
+    partial: bool = True
+    part: DeploymentSettings = DeploymentSettings()
     retriever: DeploymentSettings = DeploymentSettings()
     encoder: DeploymentSettings = DeploymentSettings()
     selector: DeploymentSettings = DeploymentSettings()

@@ -1,0 +1,181 @@
+"""A collection whose shards are held by several searchers: all are asked side by side, and merged exactly.
+
+A word is worth what it is worth in the whole collection: the searchers first say what they have of the
+query's words, and then search by the sum. A part is whole shards, and so whole documents with all their keys.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Lock
+from typing import Protocol, TypeVar
+
+from mrag.collection.collection import Collection
+from mrag.collection.manifest import Manifest, Part, existing_manifest
+from mrag.collection.merging import merge
+from mrag.collection.sparse import SparseStatistics
+from mrag.errors import CollectionError, InputError, MragError
+from mrag.query.found import Found, Searchable
+from mrag.schema import Hit, Leg, Query
+from mrag.settings import DenseSettings
+
+KEPT = 2  # generations of a collection: the one in force, and the one before for questions under way
+
+T = TypeVar("T")
+Hits = Mapping[Leg, tuple[Hit, ...]]
+
+
+class Searcher(Protocol):
+    """What holds a part, here or elsewhere. Each method raises as `Collection.open` and `search` do."""
+
+    async def prepare(self, name: str, generation: int) -> None:
+        """Opens its part of a generation."""
+
+    async def statistics(self, name: str, generation: int, query: Query) -> SparseStatistics:
+        """What it adds to the collection's statistics for the query."""
+
+    async def search(
+        self, name: str, generation: int, query: Query, statistics: SparseStatistics | None
+    ) -> Hits:
+        """Its best records of each leg."""
+
+
+class PartSearcher:
+    """A `Searcher` over the files: opens what it is asked for, and keeps the last generations of each."""
+
+    def __init__(
+        self, root: Path, part: Part, encoder_fingerprint: str, dense: DenseSettings | None = None
+    ) -> None:
+        self._root = root
+        self._part = part
+        self._encoder = encoder_fingerprint
+        self._dense = dense
+        self._kept: dict[str, dict[int, Collection]] = {}
+        self._keeping = Lock()
+        self._turns: dict[tuple[str, int], Lock] = {}
+
+    async def prepare(self, name: str, generation: int) -> None:
+        """As `Searcher` has it."""
+        await asyncio.to_thread(self._opened, name, generation)
+
+    async def statistics(self, name: str, generation: int, query: Query) -> SparseStatistics:
+        """As `Searcher` has it."""
+        return await asyncio.to_thread(lambda: self._opened(name, generation).statistics(query))
+
+    async def search(
+        self, name: str, generation: int, query: Query, statistics: SparseStatistics | None
+    ) -> Hits:
+        """As `Searcher` has it."""
+        return await asyncio.to_thread(lambda: self._opened(name, generation).search(query, statistics))
+
+    def _opened(self, name: str, generation: int) -> Collection:
+        """One thread opens a generation; who asks for another does not wait."""
+        manifest = existing_manifest(self._root, name, generation)
+        with self._turns.setdefault((name, generation), Lock()):
+            known = self._kept.get(name, {}).get(generation)
+            if known is None or known.manifest != manifest:
+                known = self._open(name, generation)
+            self._keep(name, generation, known)
+            return known
+
+    def _keep(self, name: str, generation: int, collection: Collection) -> None:
+        """As the one that was asked for last."""
+        with self._keeping:
+            kept = self._kept.setdefault(name, {})
+            kept.pop(generation, None)
+            kept[generation] = collection
+            for oldest in list(kept)[:-KEPT]:
+                del kept[oldest]
+                self._turns.pop((name, oldest), None)
+
+    def _open(self, name: str, generation: int) -> Collection:
+        return Collection.open(
+            self._root,
+            name,
+            generation=generation,
+            encoder_fingerprint=self._encoder,
+            dense=self._dense,
+            part=self._part,
+        )
+
+
+@dataclass(frozen=True)
+class _Missing:
+    number: int
+    error: MragError
+
+
+class Spread:
+    """Asks the searchers of all parts, in the parts' order.
+
+    One that fails, or does not answer within `timeout_s`, is left out, and named in what is found; unless
+    answers must not be `partial`, or none is left: then its error is raised.
+    """
+
+    def __init__(self, searchers: Sequence[Searcher], timeout_s: float, partial: bool) -> None:
+        self._searchers = dict(enumerate(searchers, 1))
+        self._timeout_s = timeout_s
+        self._partial = partial
+
+    async def search(self, collection: Searchable, query: Query) -> Found:
+        """Of all parts of that generation, as `Collection.search`; InputError is raised in any case."""
+        name, generation = collection.manifest.name, collection.manifest.generation
+        asked, missing, statistics = self._searchers, list[_Missing](), None
+        if "sparse" in query.legs:
+            told = await self._ask(asked, lambda one: one.statistics(name, generation, query))
+            missing += self._left_out(told)
+            asked = {number: asked[number] for number in _answers(told)}
+            statistics = sum(_answers(told).values(), SparseStatistics())
+        found = await self._ask(asked, lambda one: one.search(name, generation, query, statistics))
+        missing += self._left_out(found)
+        hits = _answers(found).values()
+        merged = {leg: merge((one[leg] for one in hits), query.depth) for leg in query.legs}
+        return Found(merged, tuple(self._sentence(one) for one in missing))
+
+    async def prepare(self, manifest: Manifest) -> None:
+        """Has a generation opened everywhere. Raises CollectionError where a searcher can't open it."""
+        told = await self._ask(
+            self._searchers, lambda one: one.prepare(manifest.name, manifest.generation), None
+        )
+        for missing in told.values():
+            if isinstance(missing, _Missing) and isinstance(missing.error, CollectionError):
+                raise missing.error
+
+    async def _ask(
+        self,
+        searchers: Mapping[int, Searcher],
+        work: Callable[[Searcher], Awaitable[T]],
+        timeout_s: float | None = 0,
+    ) -> dict[int, T | _Missing]:
+        limit = self._timeout_s if timeout_s == 0 else timeout_s
+
+        async def one(number: int, searcher: Searcher) -> T | _Missing:
+            try:
+                return await asyncio.wait_for(work(searcher), limit)
+            except InputError:
+                raise
+            except MragError as error:
+                return _Missing(number, error)
+            except TimeoutError:
+                late = CollectionError(f"It did not answer within {limit} s: raise serve.part_timeout_s.")
+                return _Missing(number, late)
+
+        answers = await asyncio.gather(*(one(*pair) for pair in searchers.items()))
+        return dict(zip(searchers, answers, strict=True))
+
+    def _left_out(self, told: Mapping[int, object]) -> list[_Missing]:
+        missing = [one for one in told.values() if isinstance(one, _Missing)]
+        if missing and (not self._partial or len(missing) == len(told)):
+            raise missing[0].error
+        return missing
+
+    def _sentence(self, missing: _Missing) -> str:
+        reason = str(missing.error).rstrip(".")
+        return f"Part {missing.number} of {len(self._searchers)} of the collection is missing ({reason})."
+
+
+def _answers(told: Mapping[int, T | _Missing]) -> dict[int, T]:
+    return {number: one for number, one in told.items() if not isinstance(one, _Missing)}
