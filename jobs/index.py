@@ -20,6 +20,7 @@ from jobs.cap import start_cap
 from jobs.connection import connect
 from jobs.progress import reported
 from jobs.rows import unpack
+from jobs.served import index_served
 from jobs.stages import NO_SHARD, Encode, Extract, Read, Survey, write_group
 from mrag.cli import CAP_HELP, SYNC_HELP
 from mrag.cli.terminal import Config, Overrides, Terminal, harmless, two_columns
@@ -209,7 +210,8 @@ def main(
         settings = load_settings(config, tuple(overrides or ()))
         quietly()
         connect()
-        result = index(settings, folder, max_llm_tokens, sync)
+        run = index_served if settings.job.served else index
+        result = run(settings, folder, max_llm_tokens, sync)
     except MragError as error:
         typer.echo(f"error: {error}", err=True)
         raise typer.Exit(2) from None

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
@@ -43,6 +45,21 @@ from mrag.settings import Settings
 _AT_ONCE_WITHOUT_MODEL = 4
 
 
+@dataclass(frozen=True)
+class Models:
+    """What a run asks. `open_model` is called once, where a language model is needed, for `at_once` documents."""
+
+    encoder: Encoder
+    open_model: Callable[[], Awaitable[LanguageModel]]
+    at_once: int
+
+
+def own_models(settings: Settings) -> Models:
+    """Those of the settings, loaded by this process."""
+    model = settings.indexing_model
+    return Models(open_encoder(settings.encoder), partial(open_reviving_model, model), model.max_concurrency)
+
+
 class Progress(Protocol):
     """What wants to know how far a run is."""
 
@@ -62,8 +79,9 @@ async def index_folder(
     progress: Progress | None = None,
     max_llm_tokens: int | None = None,
     sync: bool = False,
+    models: Models | None = None,
 ) -> Report:
-    """Indexes what is new or changed in `folder`, as one new generation.
+    """Indexes what is new or changed in `folder`, as one new generation, by its own models or others.
 
     What is gone from the folder stays, or is removed by the same generation (`sync`).
     `max_llm_tokens` is the cap of this run: documents that it leaves no room for end as `pending`.
@@ -77,14 +95,14 @@ async def index_folder(
     with lease(root, name):
         inputs, unread = await asyncio.to_thread(scan, folder)
         found = compared(settings, inputs, unread, sync)
-        encoder = open_encoder(settings.encoder)
+        models = models or own_models(settings)
         builder = make_builder(settings, await asyncio.to_thread(load_tokenizer, settings.encoder.model))
-        stamp = await asyncio.to_thread(collection_stamp, settings, builder, encoder)
+        stamp = await asyncio.to_thread(collection_stamp, settings, builder, models.encoder)
         check_stamp(root, name, stamp)
         segment, built = None, list[Outcome]()
         if found.to_index:
             meter = None if max_llm_tokens is None else TokenCap(max_llm_tokens)
-            indexing = _Indexing(settings, builder, encoder, progress, meter)
+            indexing = _Indexing(settings, builder, models, progress, meter)
             segment, built = await indexing.run(folder, found.to_index)
         found = settled(found, built)
         generation = published(settings, stamp, segment, found)
@@ -138,13 +156,13 @@ class _Indexing:
         self,
         settings: Settings,
         builder: Builder,
-        encoder: Encoder,
+        models: Models,
         progress: Progress | None,
         meter: Meter | None,
     ) -> None:
         self._settings = settings
         self._builder = builder
-        self._encoder = encoder
+        self._models = models
         self._progress = progress
         self._meter = ToldMeter(self._replied, meter)
         self._ledger = Ledger(settings.collection.root, settings.collection.name)
@@ -158,7 +176,7 @@ class _Indexing:
                 self._progress.planned(await self._plan(folder, inputs))
             model = None
             if self._builder.needs_model:
-                model = await open_reviving_model(self._settings.indexing_model)
+                model = await self._models.open_model()
                 stack.push_async_callback(model.close)
             writing = await stack.enter_async_context(SegmentWriting(self._settings))
             documents = _Wanted(folder, inputs)
@@ -179,8 +197,7 @@ class _Indexing:
             )
 
     def _workers(self) -> int:
-        model = self._settings.indexing_model
-        return model.max_concurrency if self._builder.needs_model else _AT_ONCE_WITHOUT_MODEL
+        return self._models.at_once if self._builder.needs_model else _AT_ONCE_WITHOUT_MODEL
 
     async def _work(self, documents: _Wanted, model: LanguageModel | None, writing: SegmentWriting) -> None:
         while document := await documents.next():
@@ -194,7 +211,7 @@ class _Indexing:
         if isinstance(built, Outcome):
             return built
         try:
-            entry = await asyncio.to_thread(encode_built, built, self._encoder, self._settings)
+            entry = await asyncio.to_thread(encode_built, built, self._models.encoder, self._settings)
         except MragError as error:
             return Outcome(document.id, Status.FAILED, str(error), usage=built.usage, reused=built.reused)
         await writing.add(entry)

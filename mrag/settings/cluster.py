@@ -25,11 +25,17 @@ class PoolSettings(Strict):
 
 
 class JobSettings(Strict):
-    """`jobs/index.py`: its two pools, and the share of a CPU of each reading or writing task."""
+    """`jobs/index.py`: its two pools, and the share of a CPU of each reading or writing task.
+
+    A job that is `served` loads no model: it asks those of the service on its cluster, for `served_at_once`
+    documents at a time, so that questions need not wait behind all of them; the rest it does in one process.
+    """
 
     extractors: PoolSettings = PoolSettings(num_cpus=1.0)
     encoders: PoolSettings = PoolSettings()
     task_num_cpus: float = Field(0.25, gt=0)
+    served: bool = False
+    served_at_once: int = Field(8, ge=1)
 
 
 class DeploymentSettings(Strict):

@@ -47,6 +47,12 @@ class Settings(Strict):
             return {**tree, "method": method_tree(tree["method"])}
         return tree
 
+    @model_validator(mode="after")
+    def _served_by_one_model(self) -> Settings:
+        if self.job.served and self.extractor:
+            raise ValueError("job.served asks the service's language_model: leave extractor out")
+        return self
+
     @property
     def indexing_model(self) -> LanguageModelSettings:
         """The language model that builds records."""

@@ -1,0 +1,109 @@
+"""A job that loads no model: it asks those of the service on its cluster, the rest is one process."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from ray import serve as ray_serve
+from ray.exceptions import RayError
+from ray.serve.exceptions import RayServeException
+
+from jobs.progress import EVERY_S, Done
+from mrag.errors import SettingsError
+from mrag.indexing.plan import Plan
+from mrag.indexing.report import Report
+from mrag.indexing.run import Models, index_folder
+from mrag.models.encoder import Encoder, Kind
+from mrag.models.language_model import LanguageModel
+from mrag.models.opening import counting_model, open_encoder
+from mrag.schema import Vectors
+from mrag.settings import Settings
+from serve.calls import plain
+from serve.remote_models import RemoteLanguageModel
+
+APPLICATION = "mrag"
+
+
+def index_served(settings: Settings, folder: Path, max_llm_tokens: int | None, sync: bool) -> Report:
+    """As `jobs.index.index`. Raises SettingsError where no service runs on this cluster."""
+    models = Models(
+        ServedEncoder(served("Encoder"), open_encoder(settings.encoder)),
+        partial(served_model, settings, served("LanguageModel")),
+        settings.job.served_at_once,
+    )
+    return asyncio.run(index_folder(settings, folder, Lines(), max_llm_tokens, sync, models))
+
+
+def served(deployment: str) -> Any:
+    """The handle of a deployment of the running service."""
+    try:
+        return ray_serve.get_deployment_handle(deployment, APPLICATION)
+    except (RayError, RayServeException):
+        raise SettingsError(
+            f"job.served asks the application {APPLICATION!r}, which does not run on this cluster: "
+            "start it, or leave job.served out."
+        ) from None
+
+
+async def served_model(settings: Settings, handle: Any) -> LanguageModel:
+    """The service's engine; tokens are counted here."""
+    return RemoteLanguageModel(handle, await counting_model(settings.language_model))
+
+
+class ServedEncoder:
+    """An `Encoder` that is a deployment of the service; `own` says which it must be, and loads nothing."""
+
+    def __init__(self, handle: Any, own: Encoder) -> None:
+        self._handle = handle
+        self._own = own
+
+    @property
+    def fingerprint(self) -> str:
+        """As the settings have it: the service has the same ones."""
+        return self._own.fingerprint
+
+    @property
+    def dimension(self) -> int:
+        """Likewise."""
+        return self._own.dimension
+
+    def encode(self, texts: Sequence[str], kind: Kind) -> Vectors:
+        """Unit rows, in the order given. Raises ModelError, also where the service does not answer."""
+        try:
+            vectors: Vectors = self._handle.encode.remote(list(texts), kind).result()
+        except (RayError, RayServeException) as error:
+            raise plain(error) from None
+        return vectors
+
+
+class Lines:
+    """A run's progress as lines of the job's log, at most one every few seconds."""
+
+    def __init__(self) -> None:
+        self._plan = Plan(0)
+        self._done = Done()
+        self._began = self._told = time.monotonic()
+
+    def planned(self, plan: Plan) -> None:
+        """What is about to be asked."""
+        self._plan = plan
+        print(plan.sentence(), flush=True)
+
+    def replied(self, calls: int, tokens: int) -> None:
+        """As `Progress` has it."""
+        self._tell(Done(self._done.documents, self._done.records, calls, tokens))
+
+    def done(self, documents: int, records: int) -> None:
+        """As `Progress` has it; the last document is told in any case."""
+        self._tell(Done(documents, records, self._done.calls, self._done.tokens))
+
+    def _tell(self, done: Done) -> None:
+        self._done, now = done, time.monotonic()
+        if now - self._told >= EVERY_S or done.documents == self._plan.documents:
+            self._told = now
+            print(done.line(self._plan, now - self._began), flush=True)
