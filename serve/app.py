@@ -15,7 +15,7 @@ from ray import serve as ray_serve
 from ray.serve import Application
 
 from mrag.settings import DeploymentSettings, Settings, load_settings, require_absolute_root
-from serve.access import token_of
+from serve.access import keyring_of
 from serve.deployments import (
     EncoderDeployment,
     ExtractorDeployment,
@@ -46,7 +46,7 @@ def build_app(arguments: Arguments) -> Application:
 def build_graph(settings: Settings) -> Application:
     """Every stage is a deployment of its own; the three that ask a model share one engine."""
     require_absolute_root(settings)
-    token_of(settings)
+    keyring_of(settings)
     serve = settings.serve
     encoder = deployed(EncoderDeployment, serve.encoder).bind(settings)
     model = deployed(LanguageModelDeployment, serve.language_model).bind(settings)

@@ -7,6 +7,7 @@ import contextlib
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
+from mrag.collection import Description, Overview
 from mrag.errors import MragError
 from mrag.models.encoder import Kind
 from mrag.models.language_model import Choice, Completion, LanguageModel, Request
@@ -14,6 +15,7 @@ from mrag.models.opening import counting_model, open_encoder, open_language_mode
 from mrag.query.blueprints import load_blueprints
 from mrag.query.evidence import EvidenceExtractor, Extraction
 from mrag.query.generate import Generated, Generator, Reading
+from mrag.query.library import Library, OpenedDocument
 from mrag.query.neighbours import Around, Neighbours
 from mrag.query.opened import OpenCollections
 from mrag.query.question import Question
@@ -62,7 +64,7 @@ class LanguageModelDeployment:
 
 
 class RetrieverDeployment:
-    """Opens collections on demand and finds the pool; ready when Java has started."""
+    """Opens collections on demand, finds the pool and shows what they hold; ready when Java has started."""
 
     def __init__(self, settings: Settings, encoder: Any) -> None:
         here = settings.encoder.model_copy(update={"device": "cpu"})
@@ -71,6 +73,7 @@ class RetrieverDeployment:
         warm(collections, settings)
         self._core = Retriever(collections, RemoteEncoder(encoder).encode)
         self._neighbours = Neighbours(collections)
+        self._library = Library(settings.collection.root, collections)
 
     async def retrieve(self, question: Question, w: int) -> Pool:
         """The w best candidates."""
@@ -81,6 +84,22 @@ class RetrieverDeployment:
     ) -> Around:
         """The units beside those of candidates."""
         return await self._neighbours.around(question, selected, generation, n)
+
+    async def collections(self) -> tuple[Overview, ...]:
+        """The collections below the root."""
+        return await self._library.collections()
+
+    async def overview(self, name: str) -> Overview:
+        """One of them."""
+        return await self._library.overview(name)
+
+    async def describe(self, name: str) -> Description:
+        """One of them, at length."""
+        return await self._library.describe(name)
+
+    async def document(self, collection: str, document_id: str) -> OpenedDocument:
+        """One document, whole."""
+        return await self._library.document(collection, document_id)
 
 
 def warm(collections: OpenCollections, settings: Settings) -> None:
