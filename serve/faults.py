@@ -76,7 +76,6 @@ def speaks_openai(path: str) -> bool:
 
 def openai_error(status: int, told: Fault) -> OpenAIErrorBody:
     """A fault in OpenAI's shape."""
+    code = "model_not_found" if (told.code, told.field) == ("not_found", "model") else told.code
     kind = _TYPES.get(status, "invalid_request_error" if status < 500 else "server_error")
-    return OpenAIErrorBody(
-        error=OpenAIFault(message=told.message, type=kind, param=told.field, code=told.code)
-    )
+    return OpenAIErrorBody(error=OpenAIFault(message=told.message, type=kind, param=told.field, code=code))

@@ -51,9 +51,7 @@ async def _on_invalid_body(request: Request, error: Any) -> JSONResponse:
     message = str(found["msg"]).removeprefix("Value error, ").rstrip(".")
     field = ".".join(places) if places and found["type"] != "json_invalid" else None
     sentence = f"{field}: {message}." if field else f"The body can't be read: {message}."
-    # OpenAI's own service answers 400 where this one says 422.
-    status = 400 if speaks_openai(request.url.path) else 422
-    return _reply(request, status, fault("invalid_body", sentence, field))
+    return _reply(request, 422, fault("invalid_body", sentence, field))
 
 
 async def _on_http_error(request: Request, error: Any) -> JSONResponse:

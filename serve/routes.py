@@ -20,6 +20,7 @@ from serve.desk import Books, Desk
 from serve.events import STREAMED, event_stream
 from serve.handlers import BODY, MODEL, add_handlers, documented
 from serve.limits import BodyLimit
+from serve.openai_routes import openai_routes
 
 
 class Health(BaseModel):
@@ -52,6 +53,7 @@ def create_api(pipeline: Pipeline, library: Books, settings: Settings, keyring: 
 
     api.include_router(_questions(desk, guard))
     api.include_router(_library(desk, guard))
+    api.include_router(openai_routes(desk, guard, settings))
     return api
 
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import httpx
+import uvicorn
 from fastapi import FastAPI
 
 from mrag.collection import Counts, Description, Overview
@@ -160,3 +164,19 @@ def client(
     api = served(stages, settings, keyring(token, **(keys or {})), shelves)
     transport = httpx.ASGITransport(app=api, client=(caller, 1), raise_app_exceptions=True)
     return httpx.AsyncClient(transport=transport, base_url="http://localhost:8000")
+
+
+@contextmanager
+def listening(api: FastAPI) -> Iterator[str]:
+    """The address of the application on a port of loopback, served by a true server."""
+    server = uvicorn.Server(uvicorn.Config(api, host="127.0.0.1", port=0, log_level="warning"))
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    try:
+        while not server.started:
+            assert thread.is_alive(), "the server did not start"
+            time.sleep(0.01)
+        yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        thread.join()

@@ -14,8 +14,9 @@ from mrag.models.language_model import paid
 from mrag.query.assemble import merged
 from mrag.query.evidence import Extraction
 from mrag.query.expected import unmet
-from mrag.query.generate import UNKNOWN, FromTable, FromUnits, FromValues, Generated, Reading
+from mrag.query.generate import FromTable, FromUnits, FromValues, Generated, Reading
 from mrag.query.neighbours import Around
+from mrag.query.outcome import UNKNOWN
 from mrag.query.question import Question
 from mrag.query.rewrite import Rewritten
 from mrag.query.select import Selection
