@@ -1,22 +1,79 @@
-"""Who may ask the service: the bearers of its token, or without one the programs of its own machine."""
+"""Who may ask the service what: the bearers of its tokens, or without any the programs of its own machine."""
 
 from __future__ import annotations
 
+import math
 import os
 import re
-import secrets
-from collections.abc import Awaitable, Callable
-from typing import Annotated
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from time import monotonic
+from typing import Annotated, Any, get_args
 
 from fastapi import Depends, Request
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from starlette.exceptions import HTTPException
 
 from mrag.errors import SettingsError
-from mrag.settings import LOOPBACK, Settings
+from mrag.settings import LOOPBACK, Scope, Settings, TokenSettings, read_tokens, token_hash
 
-_BEARER = HTTPBearer(auto_error=False)
+_BEARER = HTTPBearer(auto_error=False, description="A token of the service, where it wants one.")
 _LOCAL_HOST = re.compile(rf"(?:{'|'.join(map(re.escape, LOOPBACK))}|\[::1\])(?::\d+)?", re.IGNORECASE)
+ALL_SCOPES = frozenset(get_args(Scope))
+
+
+@dataclass(frozen=True)
+class Key:
+    """What a bearer may; None stands for all collections, or for no limit."""
+
+    name: str
+    scopes: frozenset[str] = ALL_SCOPES
+    collections: frozenset[str] | None = None
+    requests_per_minute: int | None = None
+
+    def sees(self, collection: str) -> bool:
+        """Whether there is such a collection, as far as this bearer may know."""
+        return self.collections is None or collection in self.collections
+
+
+@dataclass(frozen=True)
+class Visitor:
+    """Who makes one request, and what is to be told about it when it is over (`told`)."""
+
+    key: Key
+    told: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Keyring:
+    """Keys by the SHA-256 of their tokens; without any, this machine's own programs have the key `local`."""
+
+    keys: Mapping[str, Key] = field(default_factory=dict)
+    local: Key = field(default_factory=lambda: Key("local"))
+
+
+def keyring_of(settings: Settings) -> Keyring:
+    """All tokens that the settings name. Raises SettingsError for those that can't be read or used."""
+    serve = settings.serve
+    listed = serve.tokens + (read_tokens(serve.tokens_file) if serve.tokens_file else ())
+    keys = {token.sha256: _key(token, serve.requests_per_minute) for token in listed}
+    if len({key.name for key in keys.values()}) < len(listed):
+        raise SettingsError(
+            "Two tokens of serve.tokens and serve.tokens_file have one name or hash: change it."
+        )
+    if token := token_of(settings):
+        named = Key(str(serve.token_env), requests_per_minute=serve.requests_per_minute)
+        keys.setdefault(token_hash(token), named)
+    if (serve.tokens_file or serve.tokens) and not keys:
+        raise SettingsError(
+            f"serve.tokens_file {serve.tokens_file} holds no token: make one by `mrag token`."
+        )
+    return Keyring(keys, Key("local", requests_per_minute=serve.requests_per_minute))
+
+
+def _key(token: TokenSettings, default: int | None) -> Key:
+    seen = None if token.collections is None else frozenset(token.collections)
+    return Key(token.name, frozenset(token.scopes), seen, token.requests_per_minute or default)
 
 
 def token_of(settings: Settings) -> str | None:
@@ -32,21 +89,71 @@ def token_of(settings: Settings) -> str | None:
     return token
 
 
-def guard(token: str | None) -> Callable[..., Awaitable[None]]:
-    """What every route but the open ones depends on; refuses with 401 or 403."""
+# --------------------------------------------------------------------------- at the door
 
-    async def check(
-        request: Request, credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(_BEARER)]
-    ) -> None:
-        if token is None:
+
+class Guard:
+    """Lets requests in, or refuses them with 401, 403 or 429. Its counts are those of this process."""
+
+    def __init__(self, keyring: Keyring, clock: Callable[[], float] = monotonic) -> None:
+        self._keyring = keyring
+        self._buckets = Buckets(clock)
+
+    def needs(self, scope: Scope) -> Callable[..., Awaitable[Visitor]]:
+        """What a route depends on that only bearers of this scope may use."""
+
+        async def visitor(
+            request: Request, credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(_BEARER)]
+        ) -> Visitor:
+            return self.admit(request, credentials.credentials if credentials else None, scope)
+
+        return visitor
+
+    def admit(self, request: Request, token: str | None, scope: Scope) -> Visitor:
+        """The visitor, who is noted in the request's state. Raises HTTPException."""
+        visitor = Visitor(self._key(request, token))
+        request.state.visitor = visitor
+        key = visitor.key
+        if scope not in key.scopes:
+            raise HTTPException(403, f"The token {key.name!r} has not the scope {scope!r} that this needs.")
+        if key.requests_per_minute and (wait_s := self._buckets.wait_s(key.name, key.requests_per_minute)):
+            raise HTTPException(
+                429,
+                f"The token {key.name!r} may ask {key.requests_per_minute} times a minute: wait a moment.",
+                {"Retry-After": str(math.ceil(wait_s))},
+            )
+        return visitor
+
+    def _key(self, request: Request, token: str | None) -> Key:
+        if not self._keyring.keys:
             if not _is_local(request):
-                raise HTTPException(403, "Without serve.token_env this service answers its own machine only.")
-        elif credentials is None or not secrets.compare_digest(
-            credentials.credentials.encode(), token.encode()
-        ):
-            raise HTTPException(401, "Send the service's token as `Authorization: Bearer ...`.")
+                raise HTTPException(
+                    403, "Without a token in its settings this service answers its own machine only."
+                )
+            return self._keyring.local
+        # The hash is compared, so that the time which it takes says nothing of any token.
+        key = self._keyring.keys.get(token_hash(token)) if token else None
+        if key is None:
+            bearer = {"WWW-Authenticate": "Bearer"}
+            raise HTTPException(401, "Send a token of the service as `Authorization: Bearer ...`.", bearer)
+        return key
 
-    return check
+
+class Buckets:
+    """A token bucket for each name: it holds a minute's worth and fills evenly."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._left: dict[str, tuple[float, float]] = {}
+
+    def wait_s(self, name: str, per_minute: int) -> float:
+        """Takes one; 0 where there was one, else the seconds until there is."""
+        now = self._clock()
+        left, seen = self._left.get(name, (float(per_minute), now))
+        left = min(per_minute, left + (now - seen) * per_minute / 60)
+        taken = left >= 1
+        self._left[name] = (left - taken, now)
+        return 0.0 if taken else (1 - left) * 60 / per_minute
 
 
 def _is_local(request: Request) -> bool:

@@ -17,7 +17,7 @@ from ray.serve import Application
 
 from mrag.collection.manifest import Part
 from mrag.settings import DeploymentSettings, Settings, load_settings, require_absolute_root
-from serve.access import token_of
+from serve.access import keyring_of
 from serve.deployments import (
     EncoderDeployment,
     ExtractorDeployment,
@@ -49,7 +49,7 @@ def build_app(arguments: Arguments) -> Application:
 def build_graph(settings: Settings) -> Application:
     """Every stage is a deployment of its own; the three that ask a model share one engine."""
     require_absolute_root(settings)
-    token_of(settings)
+    keyring_of(settings)
     serve = settings.serve
     encoder = deployed(EncoderDeployment, serve.encoder).bind(settings)
     model = deployed(LanguageModelDeployment, serve.language_model).bind(settings)

@@ -7,6 +7,7 @@ import contextlib
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from typing import Any
 
+from mrag.collection import Description, Overview
 from mrag.collection.manifest import Manifest, Part, existing_manifest
 from mrag.collection.sparse import SparseStatistics
 from mrag.errors import MragError
@@ -16,6 +17,7 @@ from mrag.models.opening import counting_model, open_encoder, open_language_mode
 from mrag.query.blueprints import load_blueprints
 from mrag.query.evidence import EvidenceExtractor, Extraction
 from mrag.query.generate import Generated, Generator, Reading
+from mrag.query.library import Library, OpenedDocument
 from mrag.query.neighbours import Around, Neighbours
 from mrag.query.opened import OpenCollections
 from mrag.query.question import Question
@@ -92,7 +94,10 @@ class PartDeployment:
 
 
 class RetrieverDeployment:
-    """Opens collections on demand and finds the pool, by itself (ready when Java has started) or by parts."""
+    """Opens collections on demand, finds the pool, and shows what they hold.
+
+    It searches by itself, and is ready when Java has started; or by the `parts`.
+    """
 
     async def __init__(self, settings: Settings, encoder: Any, *parts: Any) -> None:  # type: ignore[misc]
         root, encode = settings.collection.root, RemoteEncoder(encoder).encode
@@ -111,6 +116,7 @@ class RetrieverDeployment:
             await asyncio.to_thread(warm, collections, settings)
             self._core = Retriever(collections, encode)
         self._neighbours = Neighbours(collections)
+        self._library = Library(settings.collection.root, collections)
 
     async def retrieve(self, question: Question, w: int) -> Pool:
         """The w best candidates."""
@@ -121,6 +127,22 @@ class RetrieverDeployment:
     ) -> Around:
         """The units beside those of candidates."""
         return await self._neighbours.around(question, selected, generation, n)
+
+    async def collections(self) -> tuple[Overview, ...]:
+        """The collections below the root."""
+        return await self._library.collections()
+
+    async def overview(self, name: str) -> Overview:
+        """One of them."""
+        return await self._library.overview(name)
+
+    async def describe(self, name: str) -> Description:
+        """One of them, at length."""
+        return await self._library.describe(name)
+
+    async def document(self, collection: str, document_id: str) -> OpenedDocument:
+        """One document, whole."""
+        return await self._library.document(collection, document_id)
 
 
 def fingerprint(settings: Settings) -> str:

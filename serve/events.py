@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from typing import Any
 
 from fastapi.responses import StreamingResponse
@@ -27,16 +27,12 @@ STREAMED: dict[int | str, dict[str, Any]] = {
 }
 _STAGE, _ANSWER = TypeAdapter(StageTrace), TypeAdapter(Answer)
 
-Events = AsyncGenerator[StageTrace | str | Answer, None]
+Event = StageTrace | str | Answer
+Events = AsyncGenerator[Event, None]
 
 
-async def event_stream(events: Events) -> StreamingResponse:
-    """The response. What goes wrong before the first event is raised, and answered like any other error."""
-    first = await anext(events)
-    return StreamingResponse(_told(first, events), media_type=MEDIA_TYPE, headers=HEADERS)
-
-
-async def _told(first: StageTrace | str | Answer, events: Events) -> AsyncIterator[str]:
+async def told(first: Event, events: Events) -> AsyncIterator[str]:
+    """Each event by its name."""
     async with contextlib.aclosing(events):
         yield _event(first)
         try:
@@ -49,7 +45,15 @@ async def _told(first: StageTrace | str | Answer, events: Events) -> AsyncIterat
             yield _line("error", broken(error).model_dump_json())
 
 
-def _event(event: StageTrace | str | Answer) -> str:
+async def event_stream(
+    events: Events, write: Callable[[Event, Events], AsyncIterator[str]] = told
+) -> StreamingResponse:
+    """The response. What goes wrong before the first event is raised, and answered like any other error."""
+    first = await anext(events)
+    return StreamingResponse(write(first, events), media_type=MEDIA_TYPE, headers=HEADERS)
+
+
+def _event(event: Event) -> str:
     match event:
         case str():
             return _line("text", json.dumps({"text": event}))

@@ -23,6 +23,25 @@ class ErrorBody(BaseModel):
     error: Fault
 
 
+class OpenAIFault(BaseModel):
+    """The same as OpenAI's clients read it: `param` is the field."""
+
+    message: str
+    type: str
+    param: str | None = None
+    code: str | None = None
+
+
+class OpenAIErrorBody(BaseModel):
+    """The body of an error of the routes that OpenAI's clients ask."""
+
+    error: OpenAIFault
+
+
+OPENAI_PATHS = ("/v1/chat/completions", "/v1/models")
+# What is not listed is the service's own fault.
+_TYPES = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
+
 # The first that fits holds.
 STATUSES: dict[type[MragError], tuple[int, str]] = {
     NotFoundError: (404, "not_found"),
@@ -48,3 +67,15 @@ def broken(error: Exception) -> Fault:
 def fault(code: str, message: str, field: str | None = None) -> Fault:
     """Messages and names of fields repeat what a caller sent, which JSON may spell as half a character."""
     return Fault(code=code, message=clean(message), field=clean(field) if field else None)
+
+
+def speaks_openai(path: str) -> bool:
+    """Whether the caller of this path is a client of OpenAI's."""
+    return any(path == known or path.startswith(f"{known}/") for known in OPENAI_PATHS)
+
+
+def openai_error(status: int, told: Fault) -> OpenAIErrorBody:
+    """A fault in OpenAI's shape."""
+    code = "model_not_found" if (told.code, told.field) == ("not_found", "model") else told.code
+    kind = _TYPES.get(status, "invalid_request_error" if status < 500 else "server_error")
+    return OpenAIErrorBody(error=OpenAIFault(message=told.message, type=kind, param=told.field, code=code))

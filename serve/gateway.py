@@ -9,8 +9,9 @@ from ray import serve as ray_serve
 
 from mrag.query.pipeline import Pipeline
 from mrag.settings import Settings
-from serve.access import token_of
+from serve.access import keyring_of
 from serve.calls import staged, told
+from serve.remote_models import RemoteLibrary
 from serve.routes import create_api
 
 
@@ -22,6 +23,7 @@ class Gateway:
         self, settings: Settings, retriever: Any, selector: Any, extractor: Any, generator: Any
     ) -> None:
         self._settings = settings
+        self._library = RemoteLibrary(retriever)
         self._pipeline = Pipeline(
             staged(retriever.retrieve),
             staged(selector.select),
@@ -33,4 +35,5 @@ class Gateway:
         )
 
     def __serve_build_asgi_app__(self) -> FastAPI:
-        return create_api(self._pipeline, self._settings, token_of(self._settings))
+        keyring = keyring_of(self._settings)
+        return create_api(self._pipeline, self._library, self._settings, keyring)

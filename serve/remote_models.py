@@ -1,12 +1,14 @@
-"""The two model seams over Serve handles: the core objects do not notice that the engine is elsewhere."""
+"""Seams of the core over Serve handles: who holds one does not notice that the object is elsewhere."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
+from mrag.collection import Description, Overview
 from mrag.models.encoder import Kind
 from mrag.models.language_model import Choice, Completion, LanguageModel, Message, Request
+from mrag.query.library import OpenedDocument
 from mrag.schema import Vectors
 from serve.calls import call, iterate
 
@@ -67,3 +69,30 @@ class RemoteEncoder:
         """Unit rows, in the order given."""
         vectors: Vectors = await call(self._handle.encode, list(texts), kind)
         return vectors
+
+
+class RemoteLibrary:
+    """The `Library` of the deployment behind `handle`."""
+
+    def __init__(self, handle: Any) -> None:
+        self._handle = handle
+
+    async def collections(self) -> tuple[Overview, ...]:
+        """All of them."""
+        found: tuple[Overview, ...] = await call(self._handle.collections)
+        return found
+
+    async def overview(self, name: str) -> Overview:
+        """One of them."""
+        found: Overview = await call(self._handle.overview, name)
+        return found
+
+    async def describe(self, name: str) -> Description:
+        """One of them, at length."""
+        found: Description = await call(self._handle.describe, name)
+        return found
+
+    async def document(self, collection: str, document_id: str) -> OpenedDocument:
+        """One document."""
+        found: OpenedDocument = await call(self._handle.document, collection, document_id)
+        return found

@@ -29,6 +29,7 @@ from mrag.cli.terminal import (
     print_json,
     two_columns,
 )
+from mrag.cli.tokens import token
 from mrag.errors import MragError
 from mrag.schema import Answer
 from mrag.settings import Settings, load_settings, method_names, method_tree
@@ -48,6 +49,7 @@ for name, command in (
     ("compare", measuring.compare),
     ("rare-tokens", measuring.rare_tokens),
     ("cut-keys", measuring.cut_keys),
+    ("token", token),
 ):
     app.command(name)(command)
 

@@ -184,6 +184,11 @@ def list_collections(root: Path) -> tuple[str, ...]:
     )
 
 
+def generations(root: Path, name: str) -> tuple[int, ...]:
+    """Numbers of the generations whose manifests are there, ascending; the last is in force."""
+    return tuple(sorted(_numbers(collection_folder(root, name))))
+
+
 # --------------------------------------------------------------------------- reading
 
 
@@ -210,8 +215,13 @@ def existing_manifest(root: Path, name: str, generation: int | None = None) -> M
     """The same of a collection that must be there. Raises NotFoundError (field `collection`) besides."""
     manifest = read_manifest(root, name, generation) if NAME.fullmatch(name) else None
     if manifest is None:
-        raise NotFoundError("collection", f"There is no collection {name!r} in {root}: index one first.")
+        raise no_collection(root, name)
     return manifest
+
+
+def no_collection(root: Path, name: str) -> NotFoundError:
+    """The error for a collection that is not there, or that someone must not know of."""
+    return NotFoundError("collection", f"There is no collection {name!r} in {root}: index one first.")
 
 
 def in_force(root: Path, name: str, work: Callable[[Manifest], Result]) -> Result:

@@ -47,7 +47,7 @@ _AT_ONCE_WITHOUT_MODEL = 4
 
 @dataclass(frozen=True)
 class Models:
-    """What a run asks. `open_model` is called once, where a language model is needed, for `at_once` documents."""
+    """What a run asks. `open_model` is called where a language model is needed, for `at_once` documents."""
 
     encoder: Encoder
     open_model: Callable[[], Awaitable[LanguageModel]]

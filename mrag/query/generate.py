@@ -22,7 +22,6 @@ from mrag.schema import Candidate, Context, EvidenceRow, EvidenceTable, Pool, Us
 from mrag.settings import PlainReader
 
 REPLY_TOKENS = 256
-UNKNOWN = "unknown"  # what the prompts have a model reply where it is not told the answer
 MARGIN_TOKENS = 8  # text counted alone and text counted inside a chat differ by a token or two
 
 Citing = Literal["rule", "model"]

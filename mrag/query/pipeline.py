@@ -5,17 +5,18 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeVar
 
-from mrag.errors import ModelError, ModelTimeoutError
+from mrag.errors import InputError, ModelError, ModelTimeoutError
 from mrag.models.language_model import paid
 from mrag.query.assemble import merged
 from mrag.query.evidence import Extraction
 from mrag.query.expected import unmet
-from mrag.query.generate import UNKNOWN, FromTable, FromUnits, FromValues, Generated, Reading
+from mrag.query.generate import FromTable, FromUnits, FromValues, Generated, Reading
 from mrag.query.neighbours import Around
+from mrag.query.outcome import UNKNOWN
 from mrag.query.question import Question
 from mrag.query.rewrite import Rewritten
 from mrag.query.select import Selection
@@ -33,6 +34,7 @@ from mrag.settings import PlainReader, SaneReader
 
 MIN_POOL = 20
 TOKENS_PER_VALUE = 8  # fewer than a value has, so that a pool outlasts its budget
+NO_MATCH = "The collection holds nothing that matches the question."
 
 
 # The stages, as the methods `retrieve`, `select`, `extract` and `generate` of the core objects: the
@@ -50,6 +52,23 @@ Beside = Callable[[Question, Sequence[Candidate], int, int], Awaitable[Around]]
 
 # Makes a question stand alone, for those that want it.
 Rewrite = Callable[[Question, float | None], Awaitable[Rewritten]]
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What the documents say to a question, without an answer in words.
+
+    `evidence` is None where nothing was found; the rest is as in an `Answer`.
+    """
+
+    question: str
+    evidence: EvidenceTable | None
+    sources: tuple[Source, ...]
+    selected: tuple[Source, ...]
+    generation: int
+    trace: tuple[StageTrace, ...]
+    notes: tuple[str, ...] = ()
+
 
 T = TypeVar("T", Rewritten, Pool, Selection, Around, Extraction, Generated)
 _Work = Callable[[float | None], Awaitable[T]]
@@ -88,6 +107,27 @@ class Pipeline:
         """The pool alone, under the question's deadline."""
         return await self._pool(_Run(question), w)
 
+    async def evidence(self, question: Question) -> Evidence:
+        """The verified table alone: retrieved, selected, extracted, nothing generated.
+
+        Raises whatever retrieval raises, InputError (field `reader`) for a reader that extracts nothing, and
+        ModelError where the extraction is missing or fails: there is nothing else to tell then.
+        """
+        reader = question.reader
+        if not isinstance(reader, SaneReader) or not reader.extract:
+            raise InputError("reader", "Evidence needs the reader sane with extract: true.")
+        run = _Run(question)
+        pool = await self._pool(run, pool_size(reader))
+        if not pool.candidates:
+            run.note(NO_MATCH)
+            return _evidence(run.end(pool, None, Generated("")))
+        selection = await self._selected(run, pool, reader)
+        work = await self._extraction(run, pool, selection, reader)
+        if work is None:
+            raise ModelError("There is no extract stage: evidence can't be had.")
+        table = (await run.stage("extract", work)).table
+        return _evidence(run.end(pool, table, Generated(""), selection.candidates))
+
     async def answer(self, question: Question) -> Answer:
         """The answer with its sources, evidence and trace.
 
@@ -117,7 +157,7 @@ class Pipeline:
         selected: tuple[Candidate, ...] = ()
         generated = Generated("")
         if not pool.candidates:
-            run.note("The collection holds nothing that matches the question.")
+            run.note(NO_MATCH)
         elif isinstance(question.reader, PlainReader):
             generated = await self._written(run, FromValues(pool, question.reader))
         else:
@@ -151,13 +191,19 @@ class Pipeline:
     async def _extracted(
         self, run: _Run, pool: Pool, selection: Selection, reader: SaneReader
     ) -> EvidenceTable | None:
-        chosen = selection.candidates
-        around = await self._around(run, chosen, pool.generation, reader.neighbours)
-        work: _Work[Extraction] | None = None
-        if extract := self._extract:
-            work = partial(extract, run.question.asked, chosen, reader, around)
+        work = await self._extraction(run, pool, selection, reader)
         extraction = await run.attempt("extract", work, "there is no evidence table")
         return extraction.table if extraction else None
+
+    async def _extraction(
+        self, run: _Run, pool: Pool, selection: Selection, reader: SaneReader
+    ) -> _Work[Extraction] | None:
+        """What is still to be done, beside what is shown; None where the stage is missing."""
+        chosen = selection.candidates
+        around = await self._around(run, chosen, pool.generation, reader.neighbours)
+        if extract := self._extract:
+            return partial(extract, run.question.asked, chosen, reader, around)
+        return None
 
     async def _around(
         self, run: _Run, chosen: Sequence[Candidate], generation: int, n: int
@@ -205,6 +251,18 @@ def pool_size(reader: PlainReader | SaneReader) -> int:
     if isinstance(reader, SaneReader):
         return reader.w
     return reader.k or max(MIN_POOL, reader.budget_tokens // TOKENS_PER_VALUE)
+
+
+def _evidence(answer: Answer) -> Evidence:
+    return Evidence(
+        answer.question,
+        answer.evidence,
+        answer.sources,
+        answer.selected,
+        answer.generation,
+        answer.trace,
+        answer.notes,
+    )
 
 
 class _Run:

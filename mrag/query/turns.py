@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 from mrag.documents.decoding import clean
 from mrag.errors import InputError
 from mrag.models.prompt import shortened
+from mrag.query.footnotes import without_footnotes
 
 MOST_TURNS = 100
 SHOWN_TURNS = 3
 SHOWN_CHARACTERS = 300
 SEARCHED_CHARACTERS = 1000
 MOST_CHARACTERS = 20_000
+KEPT_CHARACTERS = 4000  # of a question and of an answer in a dialogue; a prompt shows less
 
 
 @dataclass(frozen=True)
@@ -65,3 +68,24 @@ def _parsed(turn: Mapping[str, Any]) -> Turn:
     if len(question) + len(answer) + sum(map(len, titles)) > MOST_CHARACTERS:
         raise InputError("turns", f"A turn is too long: shorten it to {MOST_CHARACTERS} characters.")
     return Turn(clean(question), clean(answer), tuple(map(clean, titles)))
+
+
+def turns_of(dialogue: Sequence[tuple[bool, str]]) -> tuple[str, tuple[Turn, ...]]:
+    """The last question of a dialogue, and the turns before it; each part is (whether it is asked, its text).
+
+    Several answers in a row are one; what comes after the last question is left out. An answer's footnotes
+    become titles. Raises InputError (field `messages`) where nothing is asked.
+    """
+    asked = [place for place, (is_question, text) in enumerate(dialogue) if is_question and text.strip()]
+    if not asked:
+        raise InputError("messages", "No message of the user has text: ask something.")
+    turns = []
+    for place, following in pairwise(asked):
+        answers = [text for is_question, text in dialogue[place + 1 : following] if not is_question]
+        answer, titles = without_footnotes("\n".join(answers))
+        turns.append(Turn(_kept(dialogue[place][1]), _kept(answer), titles))
+    return dialogue[asked[-1]][1], tuple(turns[-MOST_TURNS:])
+
+
+def _kept(text: str) -> str:
+    return clean(text[:KEPT_CHARACTERS])

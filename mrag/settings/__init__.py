@@ -3,6 +3,7 @@
 The defaults are the local machine: two cores, no GPU, the models that the quickstart fetches.
 """
 
+from mrag.settings.access import Scope, TokenSettings, parse_token, read_tokens, token_hash
 from mrag.settings.cluster import LOOPBACK, DeploymentSettings, PoolSettings
 from mrag.settings.extraction import DocumentSettings, ExtractionSettings, MarkerExample
 from mrag.settings.method import (
@@ -54,15 +55,20 @@ __all__ = [
     "ReaderSettings",
     "RetrievalSettings",
     "SaneReader",
+    "Scope",
     "ScriptedSettings",
     "Settings",
     "SparseSettings",
     "Strict",
     "SynopsisSettings",
+    "TokenSettings",
     "VllmSettings",
     "load_settings",
     "method_names",
     "method_tree",
     "parse_settings",
+    "parse_token",
+    "read_tokens",
     "require_absolute_root",
+    "token_hash",
 ]

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from pydantic import Field, model_validator
 
+from mrag.settings.access import TokenSettings, check_tokens
 from mrag.settings.strict import Strict
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
@@ -52,17 +55,24 @@ class DeploymentSettings(Strict):
 
 
 class ServeSettings(Strict):
-    """The HTTP service. Without `token_env` it answers on a loopback address only.
+    """The HTTP service. Without `tokens`, `tokens_file` or `token_env` it answers on a loopback address only.
 
     With `parts` above 1 that many deployments search a part of every collection each (whole shards; `part`
     says what a replica holds), and the retriever asks them all. One that fails, or is later than
     `part_timeout_s`, is left out of the answer, which says that it is partial; or, without `partial`, there
     is an error and no answer.
+
+    `requests_per_minute` is for each token (without tokens, for all callers together) and gateway replica.
+    `public_url` is what callers reach it by, where that is not what their requests say.
     """
 
     host: str = "127.0.0.1"
     port: int = Field(8000, ge=1, le=65535)
+    public_url: str | None = Field(None, pattern=r"^https?://[^\s]+$")
     token_env: str | None = None
+    tokens: tuple[TokenSettings, ...] = ()
+    tokens_file: Path | None = None
+    requests_per_minute: int | None = Field(None, ge=1)
     timeout_s: float = Field(300.0, gt=0)
     gateway: DeploymentSettings = DeploymentSettings()
     parts: int = Field(1, ge=1, le=1024)
@@ -78,9 +88,10 @@ class ServeSettings(Strict):
 
     @model_validator(mode="after")
     def _open_only_with_a_token(self) -> ServeSettings:
-        if self.host not in LOOPBACK and not self.token_env:
+        check_tokens(self.tokens)
+        if self.host not in LOOPBACK and not (self.token_env or self.tokens or self.tokens_file):
             raise ValueError(
-                f"host {self.host} can be reached from other machines: set token_env to the name "
-                "of an environment variable that holds a bearer token"
+                f"host {self.host} can be reached from other machines: make a token by `mrag token`, or set "
+                "token_env to the name of an environment variable that holds a bearer token"
             )
         return self

@@ -15,8 +15,10 @@ from mrag.query.pipeline import Pipeline
 from mrag.query.question import Question
 from mrag.schema import Pool
 from mrag.settings import Settings
+from serve.access import Keyring
 from serve.routes import create_api
 from tests.query_pool import candidate, pool
+from tests.served import Shelves
 
 FERRY = candidate("The ferry Alma was built in 1962.", "ferry", title="Ferries", values=("Alma: 1962.",))
 BODY = {"question": "When was Alma built?", "reader": "plain"}
@@ -36,7 +38,8 @@ async def streamed(error: Exception | None = None, down: Exception | None = None
         return await Generator(model).generate(*arguments)
 
     pipeline = Pipeline(retrieve, None, None, generate, None, generate)
-    transport = httpx.ASGITransport(app=create_api(pipeline, Settings(), None), client=("127.0.0.1", 1))
+    api = create_api(pipeline, Shelves(), Settings(), Keyring())
+    transport = httpx.ASGITransport(app=api, client=("127.0.0.1", 1))
     async with httpx.AsyncClient(transport=transport, base_url="http://localhost:8000") as http:
         plain = (await http.post("/v1/query", json=BODY)).json() if not (error or down) else None
         reply = await http.post("/v1/query", json={**BODY, "stream": True})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -345,3 +346,41 @@ async def test_without_neighbours_the_selected_units_are_read() -> None:
         assert answer.text == "1962"
         assert answer.notes[0].startswith(note)
         assert answer.notes[0].endswith("no neighbours are shown.")
+
+
+# --------------------------------------------------------------------------- evidence alone
+
+
+async def test_evidence_is_the_table_of_the_answer_and_nothing_is_generated() -> None:
+    stages = Stages()
+    found = await stages.pipeline().evidence(SANE)
+    answer = await Stages().pipeline().answer(SANE)
+    assert [request.purpose for request in stages.model.asked] == ["select", "evidence"]
+    assert (found.evidence, found.sources, found.selected) == (
+        answer.evidence,
+        answer.sources,
+        answer.selected,
+    )
+    assert [trace.stage for trace in found.trace] == ["retrieve", "select", "extract"]
+    assert (found.question, found.generation, found.notes) == (SANE.text, 3, ())
+
+
+@pytest.mark.parametrize("how", ["missing", "down"])
+async def test_evidence_that_can_not_be_had_is_an_error_and_a_lost_selection_none(how: str) -> None:
+    with pytest.raises(ModelError):
+        await Stages(**{how: ("extract",)}).pipeline().evidence(SANE)  # type: ignore[arg-type]
+    found = await Stages(**{how: ("select",)}).pipeline().evidence(SANE)  # type: ignore[arg-type]
+    assert any("retrieval order is kept" in note for note in found.notes)
+
+
+async def test_evidence_of_nothing_is_none() -> None:
+    found = await Stages(found=pool()).pipeline().evidence(SANE)
+    assert found.evidence is None
+    assert "nothing that matches" in found.notes[0]
+
+
+@pytest.mark.parametrize("question", [PLAIN, replace(SANE, reader=SaneReader(extract=False))])
+async def test_evidence_needs_a_reader_that_extracts(question: Question) -> None:
+    with pytest.raises(InputError) as caught:
+        await Stages().pipeline().evidence(question)
+    assert caught.value.field == "reader"

@@ -14,7 +14,15 @@ from mrag.query.generate import Generator
 from mrag.query.pipeline import Pipeline
 from mrag.query.question import Question, checked_question
 from mrag.query.rewrite import Rewriter
-from mrag.query.turns import MOST_CHARACTERS, MOST_TURNS, SEARCHED_CHARACTERS, Turn
+from mrag.query.turns import (
+    KEPT_CHARACTERS,
+    MOST_CHARACTERS,
+    MOST_TURNS,
+    SEARCHED_CHARACTERS,
+    Turn,
+    parse_turns,
+    turns_of,
+)
 from mrag.schema import Answer, Pool
 from mrag.settings import PlainReader, RetrievalSettings
 from tests.query_pool import candidate, pool
@@ -144,3 +152,36 @@ def test_whatever_was_said_before_the_question_stands_first_and_what_is_searched
     assert question.searched.startswith(question.text)
     assert question.asked.startswith(question.text)
     assert len(question.searched) <= len(question.text) + SEARCHED_CHARACTERS + 1
+
+
+# --------------------------------------------------------------------------- dialogues
+
+
+def test_a_dialogue_becomes_turns_and_its_last_question() -> None:
+    footnoted = "In 1962. [1]\n\n- [1] Old boats (unit 3): “1962”"
+    dialogue = [(True, "What is Alma?"), (True, "When built?"), (False, footnoted), (False, "Yes.")]
+    dialogue.append((True, "Why?"))
+    assert turns_of(dialogue) == ("Why?", (Turn("What is Alma?"), Turn("When built?", f"{footnoted}\nYes.")))
+    del dialogue[3]
+    last = Turn("When built?", "In 1962.", ("Old boats",))
+    assert turns_of(dialogue) == ("Why?", (Turn("What is Alma?"), last))
+
+
+def test_what_comes_before_the_first_question_or_after_the_last_is_left_out() -> None:
+    assert turns_of([(False, "Hello!"), (True, " "), (True, "Who?"), (False, "It is")]) == ("Who?", ())
+
+
+def test_a_long_dialogue_keeps_its_last_turns_cut_to_size() -> None:
+    dialogue = [(True, f"{n} " * 5000) for n in range(150)]
+    question, turns = turns_of(dialogue)
+    assert (question, len(turns)) == (dialogue[-1][1], MOST_TURNS)
+    assert turns[0].question.startswith("49 ")
+    assert parse_turns(turns) == turns
+    assert max(len(turn.question) for turn in turns) == KEPT_CHARACTERS
+
+
+@pytest.mark.parametrize("dialogue", [[], [(False, "Hello!")], [(True, " \n")]])
+def test_a_dialogue_without_a_question_is_refused(dialogue: list[tuple[bool, str]]) -> None:
+    with pytest.raises(InputError) as caught:
+        turns_of(dialogue)
+    assert caught.value.field == "messages"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from typing import Any
 
 import httpx
@@ -19,80 +19,13 @@ from mrag.errors import (
     NotFoundError,
     SettingsError,
 )
-from mrag.query.evidence import Extraction
-from mrag.query.generate import Generated, Reading
-from mrag.query.pipeline import Pipeline
-from mrag.query.question import Question
-from mrag.query.select import Selection
 from mrag.query.turns import Turn
-from mrag.schema import (
-    Candidate,
-    DocumentInfo,
-    EvidenceRow,
-    EvidenceTable,
-    Pool,
-    Record,
-    Source,
-    SourceUnit,
-    Verdict,
-)
-from mrag.settings import SaneReader, Settings, parse_settings
+from mrag.settings import SaneReader, parse_settings
 from serve.access import token_of
+from serve.bodies import QueryBody
 from serve.calls import StageDownError
 from serve.limits import MAX_BODY_BYTES
-from serve.routes import QueryBody, create_api
-
-UNIT = SourceUnit("a.md", 1, 0, 14, "Ada built it.", ("Makers",))
-RECORD = Record("r1", "a.md", ("Who built it?",), "Ada built it.", (1,))
-DOCUMENT = DocumentInfo("a.md", "A", {"date": "2024-03-01", "tags": ["boat"]})
-CANDIDATE = Candidate(DOCUMENT, (UNIT,), (RECORD,), "Who built it?", 0.5, {"dense": 0.5})
-SOURCE = Source("a.md", "A", (1,))
-ROW = EvidenceRow({"fact": "Ada built it"}, "Ada built it.", Verdict.VERIFIED, SOURCE)
-
-
-class Stages:
-    """A graph whose replies are fixed; keeps the questions, and fails where it is told to."""
-
-    def __init__(self, error: MragError | None = None) -> None:
-        self.error = error
-        self.asked: list[Question] = []
-
-    async def retrieve(self, question: Question, w: int) -> Pool:
-        self.asked.append(question)
-        if self.error:
-            raise self.error
-        return Pool((CANDIDATE,) * min(w, 1), 7)
-
-    async def select(
-        self, question: str, pool: Pool, reader: SaneReader, timeout_s: float | None
-    ) -> Selection:
-        return Selection(pool.candidates[: reader.k])
-
-    async def extract(
-        self,
-        question: str,
-        candidates: Sequence[Candidate],
-        reader: SaneReader,
-        around: Sequence[Candidate],
-        timeout_s: float | None,
-    ) -> Extraction:
-        return Extraction(EvidenceTable("ATOMIC", ("fact",), (ROW,)))
-
-    async def generate(self, question: str, reading: Reading, timeout_s: float | None) -> Generated:
-        return Generated("Ada")
-
-
-def client(
-    stages: Stages | None = None,
-    settings: Settings | None = None,
-    token: str | None = None,
-    caller: str = "127.0.0.1",
-) -> httpx.AsyncClient:
-    graph = stages or Stages()
-    pipeline = Pipeline(graph.retrieve, graph.select, graph.extract, graph.generate)
-    api = create_api(pipeline, settings or Settings(), token)
-    transport = httpx.ASGITransport(app=api, client=(caller, 1), raise_app_exceptions=True)
-    return httpx.AsyncClient(transport=transport, base_url="http://localhost:8000")
+from tests.served import Stages, client
 
 
 async def post(path: str, body: Any, **options: Any) -> httpx.Response:
@@ -198,7 +131,7 @@ async def test_a_request_for_keys_alone_wins_over_units_in_the_settings() -> Non
     assert [question.retrieval.name for question in stages.asked] == ["keys", "keys+units"]
 
 
-@pytest.mark.parametrize("path", ["/v1/query", "/v1/retrieve"])
+@pytest.mark.parametrize("path", ["/v1/query", "/v1/retrieve", "/v1/evidence"])
 async def test_a_filter_reaches_the_search(path: str) -> None:
     stages = Stages()
     body = {"question": "Who?", "filter": {"tags": "boat", "date": {"gte": "2024-01-01"}}}
@@ -206,7 +139,7 @@ async def test_a_filter_reaches_the_search(path: str) -> None:
     assert stages.asked[0].filter == parse_filter(body["filter"])
 
 
-@pytest.mark.parametrize("path", ["/v1/query", "/v1/retrieve"])
+@pytest.mark.parametrize("path", ["/v1/query", "/v1/retrieve", "/v1/evidence"])
 async def test_turns_reach_the_search(path: str) -> None:
     stages = Stages()
     turns = [{"question": "Which?"}, {"question": "Who?", "answer": "Ada", "titles": ["A"]}]

@@ -1,0 +1,97 @@
+"""What a visitor may ask is passed on to the pipeline or the library: the same for every kind of API."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from typing import Any, Protocol
+
+from mrag.collection import Description, Overview, no_collection
+from mrag.query.library import OpenedDocument
+from mrag.query.pipeline import Evidence, Pipeline
+from mrag.query.question import Question, question_for
+from mrag.schema import Answer, Pool
+from mrag.settings import Settings
+from serve.access import Visitor
+from serve.events import Events
+
+
+class Books(Protocol):
+    """The `Library`, wherever it is."""
+
+    def collections(self) -> Awaitable[tuple[Overview, ...]]:
+        """All of them."""
+
+    def overview(self, name: str) -> Awaitable[Overview]:
+        """One of them."""
+
+    def describe(self, name: str) -> Awaitable[Description]:
+        """One of them, at length."""
+
+    def document(self, collection: str, document_id: str) -> Awaitable[OpenedDocument]:
+        """One document."""
+
+
+class Desk:
+    """Where every API asks. A collection that the visitor may not see is told to be unknown."""
+
+    def __init__(self, pipeline: Pipeline, library: Books, settings: Settings) -> None:
+        self._pipeline = pipeline
+        self._library = library
+        self._settings = settings
+
+    @property
+    def default_collection(self) -> str:
+        """The one that is asked where none is named."""
+        return self._settings.collection.name
+
+    # ----------------------------------------------------------------------- questions
+
+    async def retrieve(self, visitor: Visitor, text: str, w: int, **options: Any) -> Pool:
+        """The pool of a question; `options` as `question_for` takes them."""
+        return await self._pipeline.retrieve(self._question(visitor, text, options), w)
+
+    async def evidence(self, visitor: Visitor, text: str, **options: Any) -> Evidence:
+        """Its verified table."""
+        return await self._pipeline.evidence(self._question(visitor, text, options))
+
+    async def answer(self, visitor: Visitor, text: str, **options: Any) -> Answer:
+        """Its answer."""
+        return await self._pipeline.answer(self._question(visitor, text, options))
+
+    def answer_stream(self, visitor: Visitor, text: str, **options: Any) -> Events:
+        """Its answer as it comes. What is wrong with the question is raised here."""
+        return self._pipeline.answer_stream(self._question(visitor, text, options))
+
+    def _question(self, visitor: Visitor, text: str, options: dict[str, Any]) -> Question:
+        question = question_for(
+            self._settings, text, **{"timeout_s": self._settings.serve.timeout_s, **options}
+        )
+        self._admit(visitor, question.collection)
+        return question
+
+    # ----------------------------------------------------------------------- the library
+
+    async def collections(self, visitor: Visitor) -> tuple[Overview, ...]:
+        """Those that the visitor may see."""
+        found = await self._library.collections()
+        return tuple(one for one in found if visitor.key.sees(one.name))
+
+    async def overview(self, visitor: Visitor, name: str) -> Overview:
+        """One of them. Raises NotFoundError (field `collection`)."""
+        self._admit(visitor, name)
+        return await self._library.overview(name)
+
+    async def describe(self, visitor: Visitor, name: str) -> Description:
+        """The same at length."""
+        self._admit(visitor, name)
+        return await self._library.describe(name)
+
+    async def document(self, visitor: Visitor, collection: str | None, document_id: str) -> OpenedDocument:
+        """One document. Raises NotFoundError (field `collection` or `document`)."""
+        name = collection or self.default_collection
+        self._admit(visitor, name)
+        return await self._library.document(name, document_id)
+
+    def _admit(self, visitor: Visitor, collection: str) -> None:
+        if not visitor.key.sees(collection):
+            raise no_collection(self._settings.collection.root, collection)
