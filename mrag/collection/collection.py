@@ -14,6 +14,7 @@ from mrag.collection.manifest import Manifest, existing_manifest, in_force
 from mrag.collection.searching import Searching, open_searches
 from mrag.collection.shard import RecordSpace, Shard
 from mrag.collection.storage import verify as verify_files
+from mrag.collection.vector_files import FINDERS
 from mrag.errors import CollectionError, InputError, NotFoundError
 from mrag.schema import Document, Filter, Hit, Leg, Query, Record, Searched, SourceUnit, Stored, Vectors
 from mrag.settings import DenseSettings
@@ -194,3 +195,5 @@ def _verify(root: Path, manifest: Manifest, how: Verify | None) -> None:
     full = size <= FULL_UP_TO_BYTES if how is None else how == "full"
     for _, shard, folder in manifest.shard_folders(root):
         verify_files(folder, shard.files, full=full)
+        finders = [file for file in shard.files if file.path.endswith(FINDERS)]
+        verify_files(folder, finders, full=True)  # They are read in any case, and crash FAISS if damaged.

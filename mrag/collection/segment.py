@@ -19,10 +19,11 @@ from mrag.collection import dense as dense_leg
 from mrag.collection import sparse as sparse_leg
 from mrag.collection.dense import DenseWriter
 from mrag.collection.ids import stable_hash
-from mrag.collection.manifest import Counts, ShardInfo
+from mrag.collection.manifest import Counts, ShardInfo, VectorSearch
 from mrag.collection.payload import PayloadWriter, storable
 from mrag.collection.sparse import SparseWriter
 from mrag.collection.storage import atomic_folder, describe, writable
+from mrag.collection.vector_recall import vector_search
 from mrag.errors import DocumentError
 from mrag.schema import Built, Document, Vectors
 from mrag.settings import DenseSettings, SparseSettings
@@ -151,19 +152,19 @@ def write_shard(
     CollectionError for a disk that is full or may not be written to.
     """
     with writable(folder), atomic_folder(folder) as temporary:
-        with _ShardWriter(temporary, sparse) as writer:
+        with _ShardWriter(temporary, dense, sparse) as writer:
             for entry in entries:
                 writer.add(entry)
-        return ShardInfo(writer.counts, writer.keys.dimension, describe(temporary))
+        return ShardInfo(writer.counts, writer.keys.dimension, describe(temporary), writer.searches)
 
 
 class _ShardWriter:
     """The writers of a shard, fed together. The first document says whether units are searched too."""
 
-    def __init__(self, folder: Path, settings: SparseSettings) -> None:
+    def __init__(self, folder: Path, dense: DenseSettings, sparse: SparseSettings) -> None:
         self.counts = Counts()
-        self.keys = _TextWriter(folder, settings, dense_leg.KEYS, sparse_leg.KEYS)
-        self._units = _TextWriter(folder, settings, dense_leg.UNITS, sparse_leg.UNITS)
+        self.keys = _TextWriter(folder, dense, sparse, dense_leg.KEYS, sparse_leg.KEYS)
+        self._units = _TextWriter(folder, dense, sparse, dense_leg.UNITS, sparse_leg.UNITS)
         self._with_units: bool | None = None
         self._payload = PayloadWriter(folder)
         self._documents: set[str] = set()
@@ -178,6 +179,11 @@ class _ShardWriter:
             for writer in (self.keys, self._units):
                 opened.push(partial(writer.end, error))
             self._payload.close()
+
+    @property
+    def searches(self) -> tuple[VectorSearch, ...]:
+        """By what vectors are searched where that is not simply `flat`; known at the end."""
+        return tuple(writer.search for writer in (self.keys, self._units) if writer.search)
 
     def add(self, entry: ShardEntry) -> None:
         entry.check()
@@ -206,10 +212,19 @@ class _ShardWriter:
 class _TextWriter:
     """Both legs over one kind of text. Lucene starts with the first text."""
 
-    def __init__(self, folder: Path, settings: SparseSettings, dense_name: str, sparse_name: str) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        dense: DenseSettings,
+        sparse: SparseSettings,
+        dense_name: str,
+        sparse_name: str,
+    ) -> None:
+        self.search: VectorSearch | None = None
         self._folder = folder
-        self._dense = DenseWriter(dense_name)
-        self._start_sparse = partial(SparseWriter, folder, settings, sparse_name)
+        self._dense = DenseWriter(dense_name, dense)
+        self._vector_search = partial(vector_search, folder, dense_name, dense)
+        self._start_sparse = partial(SparseWriter, folder, sparse, sparse_name)
         self._sparse: SparseWriter | None = None
 
     @property
@@ -230,8 +245,8 @@ class _TextWriter:
         failed = error is not None or any(raised)
         if self._sparse:
             self._sparse.abandon() if failed else self._sparse.close()
-        if not failed:
-            self._dense.write(self._folder)
+        if not failed and (kind := self._dense.write(self._folder)):
+            self.search = self._vector_search(kind, self._dense.shape)
 
 
 def _flat(groups: Iterable[Iterable[str]]) -> list[str]:
