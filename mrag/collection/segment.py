@@ -19,6 +19,7 @@ from mrag.collection import dense as dense_leg
 from mrag.collection import sparse as sparse_leg
 from mrag.collection.dense import DenseWriter
 from mrag.collection.ids import stable_hash
+from mrag.collection.languages import AUTO, UNDETERMINED, detected
 from mrag.collection.manifest import Counts, ShardInfo, VectorSearch
 from mrag.collection.payload import PayloadWriter, storable
 from mrag.collection.sparse import SparseWriter
@@ -163,6 +164,7 @@ class _ShardWriter:
 
     def __init__(self, folder: Path, dense: DenseSettings, sparse: SparseSettings) -> None:
         self.counts = Counts()
+        self._detected = sparse.language == AUTO
         self.keys = _TextWriter(folder, dense, sparse, dense_leg.KEYS, sparse_leg.KEYS)
         self._units = _TextWriter(folder, dense, sparse, dense_leg.UNITS, sparse_leg.UNITS)
         self._with_units: bool | None = None
@@ -189,15 +191,19 @@ class _ShardWriter:
         entry.check()
         for fault in self._faults(entry):
             raise DocumentError(f"Document {entry.built.document.id!r} can't be stored: {fault}.")
-        keys = self.keys.add(_flat(entry.key_texts), entry.vectors, self.counts.documents)
+        row, language = self.counts.documents, self._language(entry.built.document)
+        keys = self.keys.add(_flat(entry.key_texts), entry.vectors, row, language)
         units: list[int] = []
         if entry.units:
-            units = self._units.add(entry.units.texts, entry.units.vectors, self.counts.documents)
+            units = self._units.add(entry.units.texts, entry.units.vectors, row, language)
         self._with_units = bool(entry.units)
         counts = _counts(entry.built, keys, units)
         self._payload.add(entry.built, content_hash(entry.built.document), counts)
         self._documents.add(entry.built.document.id)
         self.counts += counts
+
+    def _language(self, document: Document) -> str:
+        return detected(storable(document.text)) if self._detected else UNDETERMINED
 
     def _faults(self, entry: ShardEntry) -> Iterator[str]:
         if entry.built.document.id in self._documents:
@@ -232,13 +238,13 @@ class _TextWriter:
         """0 before the first text."""
         return self._dense.dimension
 
-    def add(self, texts: Sequence[str], vectors: Vectors, document: int) -> list[int]:
+    def add(self, texts: Sequence[str], vectors: Vectors, document: int, language: str) -> list[int]:
         """Appends the texts of the document in that row; returns the number of words of each."""
         if not texts:
             return []
         self._sparse = self._sparse or self._start_sparse()
         self._dense.add(vectors)
-        return self._sparse.add(map(storable, texts), document)
+        return self._sparse.add(map(storable, texts), document, language)
 
     def end(self, error: BaseException | None, *raised: Any) -> None:
         """Writes both legs; after an error, or one that was raised since (as `__exit__` has it), neither."""
