@@ -136,7 +136,12 @@ def with_units(entry: ShardEntry) -> ShardEntry:
 
 
 def write_segment(
-    root: Path, name: str, entries: Iterable[ShardEntry], shards: int = 1, language: str = "en"
+    root: Path,
+    name: str,
+    entries: Iterable[ShardEntry],
+    shards: int = 1,
+    language: str = "en",
+    dense: DenseSettings | None = None,
 ) -> SegmentInfo:
     """A segment on disk, not yet published."""
     sparse = SparseSettings(language=language)
@@ -145,7 +150,7 @@ def write_segment(
         spread[shard_of(entry.built.document.id, shards)].append(entry)
     segment = new_segment_id()
     infos = [
-        write_shard(shard_folder(root, name, segment, number), part, DenseSettings(), sparse)
+        write_shard(shard_folder(root, name, segment, number), part, dense or DenseSettings(), sparse)
         for number, part in enumerate(spread)
     ]
     return SegmentInfo(segment, tuple(infos))
@@ -159,9 +164,10 @@ def add(
     replaced: Collection[str] = (),
     duplicates: Mapping[str, str] | None = None,
     stamp: Stamp = STAMP,
+    dense: DenseSettings | None = None,
 ) -> Manifest:
     """One run: a segment written and published."""
-    segment = write_segment(root, name, entries, shards, stamp.analyzer)
+    segment = write_segment(root, name, entries, shards, stamp.analyzer, dense)
     return publish(root, name, stamp, segment, replaced, duplicates)
 
 

@@ -25,13 +25,18 @@ def stored_length(words: int) -> int:
 
 
 def bm25(texts: Sequence[str], query: str) -> list[float]:
-    """BM25 of each text without its constant factor k1 + 1, as Lucene has it since version 8."""
+    """BM25 of each English text without its constant factor k1 + 1, as Lucene has it since version 8."""
     analyzer = Analyzer("en")
-    bags = [Counter(analyzer.words(text)) for text in texts]
+    return bm25_of_words([analyzer.words(text) for text in texts], analyzer.words(query))
+
+
+def bm25_of_words(texts: Sequence[Sequence[str]], query: Sequence[str]) -> list[float]:
+    """The same of texts and a query that are words already."""
+    bags = [Counter(text) for text in texts]
     worded = [bag for bag in bags if bag]
     average = sum(bag.total() for bag in worded) / len(worded)
     scores = np.zeros(len(bags))
-    for word, repetitions in Counter(analyzer.words(query)).items():
+    for word, repetitions in Counter(query).items():
         frequency = sum(word in bag for bag in worded)
         idf = log1p((len(worded) - frequency + 0.5) / (frequency + 0.5))
         for row, bag in enumerate(bags):

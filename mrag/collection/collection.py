@@ -23,6 +23,7 @@ from mrag.collection.searching import Searching, open_searches
 from mrag.collection.shard import RecordSpace, Shard
 from mrag.collection.sparse import SparseStatistics
 from mrag.collection.storage import verify as verify_files
+from mrag.collection.vector_files import FINDERS
 from mrag.errors import CollectionError, InputError, NotFoundError
 from mrag.schema import Document, Filter, Hit, Leg, Query, Record, Searched, SourceUnit, Stored, Vectors
 from mrag.settings import DenseSettings
@@ -216,3 +217,5 @@ def _verify(shards: Sequence[tuple[SegmentInfo, ShardInfo, Path]], how: Verify |
     full = size <= FULL_UP_TO_BYTES if how is None else how == "full"
     for _, shard, folder in shards:
         verify_files(folder, shard.files, full=full)
+        finders = [file for file in shard.files if file.path.endswith(FINDERS)]
+        verify_files(folder, finders, full=True)  # They are read in any case, and crash FAISS if damaged.

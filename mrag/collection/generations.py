@@ -95,7 +95,9 @@ def publish_compacted(root: Path, name: str, before: Manifest, segment: SegmentI
             _added(root, before, segment)
         number = before.generation + 1
         segments = () if segment is None else (replace(segment, generation=number),)
-        after = replace(before, generation=number, segments=segments, tombstones={})
+        # Counted anew: what detects languages may be another version, and words other ones.
+        counts = sum((part.counts for part in segments), Counts())
+        after = replace(before, generation=number, segments=segments, tombstones={}, counts=counts)
         write_manifest(root, after)
         return after
 

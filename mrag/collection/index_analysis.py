@@ -90,7 +90,10 @@ class LengthStatistics:
 
 @dataclass(frozen=True)
 class IndexAnalysis:
-    """All analyses of one generation; `usage` and `rejected` are what its live documents cost."""
+    """All analyses of one generation; `usage` and `rejected` are what its live documents cost.
+
+    `live_documents` are those of each shard.
+    """
 
     counts: Counts
     kinds: Mapping[RecordKind, int]
@@ -101,6 +104,7 @@ class IndexAnalysis:
     rejected: Mapping[str, int]
     repaired: tuple[Stored, ...]
     scattered: tuple[Stored, ...]
+    live_documents: tuple[int, ...] = ()
 
 
 def analyse(counts: Counts, shards: Iterable[Shard], count_tokens: Callable[[str], int]) -> IndexAnalysis:
@@ -168,6 +172,7 @@ class _Tally:
         self._usage = Usage()
         self._rejected: Counter[str] = Counter()
         self._repaired: list[Stored] = []
+        self._live_documents: list[int] = []
 
     def add(self, shard: Shard) -> None:
         payload = shard.payload
@@ -177,6 +182,7 @@ class _Tally:
             reached[units] = True
             extracted[units[block.extracted[block.owners]]] = True
             self._add_records(shard, block)
+        self._live_documents.append(int(shard.live_documents.sum()))
         self._coverage.add(shard, reached, extracted)
         for row in np.flatnonzero(shard.live_documents):
             self._lengths.units.add(map(self._count_tokens, payload.unit_texts(row)))
@@ -207,6 +213,7 @@ class _Tally:
             rejected=dict(self._rejected.most_common()),
             repaired=tuple(self._repaired),
             scattered=self._pointers.examples(),
+            live_documents=tuple(self._live_documents),
         )
 
 

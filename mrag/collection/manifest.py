@@ -83,12 +83,35 @@ class Counts:
 
 
 @dataclass(frozen=True)
+class VectorSearch:
+    """By what one file of vectors is searched: its `kind` with its parameters, and why it is no other.
+
+    `recall` at 20 is what it finds of the best of all vectors, as measured when it was built (vector_recall);
+    None for `flat`, which finds them all.
+    """
+
+    file: str
+    kind: str
+    parameters: Mapping[str, int] = field(default_factory=dict)
+    note: str = ""
+    recall: float | None = None
+
+
+@dataclass(frozen=True)
 class ShardInfo:
-    """One shard as it was written, the dead included. `dimension` is 0 for a shard without keys."""
+    """One shard as it was written, the dead included. `dimension` is 0 for a shard without keys.
+
+    `searches` names the files of vectors that are not simply `flat`.
+    """
 
     counts: Counts
     dimension: int
     files: tuple[FileInfo, ...]
+    searches: tuple[VectorSearch, ...] = ()
+
+    def kind(self, file: str) -> str:
+        """By what this file of vectors is searched."""
+        return next((search.kind for search in self.searches if search.file == file), "flat")
 
     @property
     def searched(self) -> Searched:
@@ -143,6 +166,12 @@ class Manifest:
     def dead(self, segment: SegmentInfo) -> list[str]:
         """Ids of documents that don't live in this segment, whether it ever held them or not."""
         return [document for document, end in self.tombstones.items() if segment.generation < end]
+
+    @property
+    def dead_share(self) -> float:
+        """Of all records in the segments, how many are dead."""
+        written = sum(segment.counts.records for segment in self.segments)
+        return 1 - self.counts.records / written if written else 0.0
 
     def shard_folders(self, root: Path, part: Part = WHOLE) -> Iterator[tuple[SegmentInfo, ShardInfo, Path]]:
         """Every shard of the part with its segment and its folder, in the order of publication."""
@@ -307,7 +336,8 @@ def _segment(tree: Mapping[str, Any]) -> SegmentInfo:
 
 def _shard(tree: Mapping[str, Any]) -> ShardInfo:
     files = tuple(FileInfo(**file) for file in tree["files"])
-    return ShardInfo(Counts(**tree["counts"]), tree["dimension"], files)
+    searches = tuple(VectorSearch(**search) for search in tree.get("searches", ()))
+    return ShardInfo(Counts(**tree["counts"]), tree["dimension"], files, searches)
 
 
 # --------------------------------------------------------------------------- writing

@@ -13,9 +13,10 @@ from mrag.collection.dense import DenseIndex
 from mrag.collection.filtering import Admitted
 from mrag.collection.ids import Rows
 from mrag.collection.manifest import Counts, Manifest
-from mrag.collection.merging import Search, at_least, fill, merge
+from mrag.collection.merging import Search, fill, merge
 from mrag.collection.shard import RecordSpace
 from mrag.collection.sparse import SparseIndex, SparsePart, SparseStatistics
+from mrag.collection.summed import SummedScores
 from mrag.schema import Hit, Leg, Query, Searched, Vectors
 from mrag.settings import DenseSettings, SparseSettings
 
@@ -81,9 +82,9 @@ class KeySearching:
 class UnitSearching:
     """Retrieval `keys+units`: a record is as good as its best key and the best unit that it points to.
 
-    Dense, the two inner products are added, the unit's by its weight; all of them are computed. Sparse, a
-    unit's text is expanded by the keys that lead to it, and what is said of a unit holds for every record
-    that points to it.
+    Dense, the two inner products are added, the unit's by its weight; all of them are computed, or where an
+    index is not exact those of what it finds. Sparse, a unit's text is expanded by the keys that lead to
+    it, and what is said of a unit holds for every record that points to it.
 
     Deviation: the paper searches keys alone; docs/notebook.md has what that loses with small extractors.
     """
@@ -105,17 +106,9 @@ class UnitSearching:
         """As `Searching` has it."""
         if self._keys is None or self._units is None:
             return ()
-        keys = self._keys.scores(vector)
-        scores = np.maximum.reduceat(keys, self._space.first_key[:-1])
-        scores += np.float32(query.unit_weight) * self._pointing.best(self._units.scores(vector))
-        scores[~admitted.records] = -np.inf
-        records = at_least(scores, query.depth)
-        best_keys = [self._best_key(keys, record) for record in records]
-        return merge([map(self._space.hit, scores[records], records, best_keys)], query.depth)
-
-    def _best_key(self, scores: Vectors, record: int) -> int:
-        first, end = self._space.first_key[record : record + 2]
-        return int(first + np.argmax(scores[first:end]))
+        scoring = SummedScores(self._space, self._pointing, self._keys, self._units)
+        scores, records, keys = scoring.best(vector, query.unit_weight, query.depth, admitted)
+        return merge([map(self._space.hit, scores, records, keys)], query.depth)
 
     def sparse(
         self, query: Query, admitted: Admitted, collection: SparseStatistics | None
@@ -162,7 +155,8 @@ def open_searches(
     if manifest.stamp.searched == "keys+units":
         units = None
         if "dense" in legs:
-            units = DenseIndex([shard.dense_units for shard in shards], dimension, DenseSettings())
+            on_cpu = settings.model_copy(update={"device": "cpu"})
+            units = DenseIndex([shard.dense_units for shard in shards], dimension, on_cpu)
         if "sparse" in legs:
             live = SparseStatistics(counts.worded_units, counts.unit_words)
             sparse = _sparse_index([shard.sparse_units for shard in shards], live, manifest)
@@ -176,11 +170,11 @@ def _sparse_index(parts: Sequence[SparsePart], live: SparseStatistics, manifest:
 
 
 def _statistics(index: SparseIndex | None, text: str) -> SparseStatistics:
-    return index.statistics(index.words(text)) if index else SparseStatistics()
+    return index.share(text) if index else SparseStatistics()
 
 
 def _for_words(
     index: SparseIndex, text: str, admitted: Admitted, collection: SparseStatistics | None
 ) -> Search:
-    words = index.words(text)
+    words = index.words(text, collection.languages if collection else ())
     return partial(index.search, words, collection or index.statistics(words), documents=admitted.documents)

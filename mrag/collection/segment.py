@@ -19,10 +19,12 @@ from mrag.collection import dense as dense_leg
 from mrag.collection import sparse as sparse_leg
 from mrag.collection.dense import DenseWriter
 from mrag.collection.ids import stable_hash
-from mrag.collection.manifest import Counts, ShardInfo
+from mrag.collection.languages import AUTO, UNDETERMINED, detected
+from mrag.collection.manifest import Counts, ShardInfo, VectorSearch
 from mrag.collection.payload import PayloadWriter, storable
 from mrag.collection.sparse import SparseWriter
 from mrag.collection.storage import atomic_folder, describe, writable
+from mrag.collection.vector_recall import vector_search
 from mrag.errors import DocumentError
 from mrag.schema import Built, Document, Vectors
 from mrag.settings import DenseSettings, SparseSettings
@@ -151,19 +153,20 @@ def write_shard(
     CollectionError for a disk that is full or may not be written to.
     """
     with writable(folder), atomic_folder(folder) as temporary:
-        with _ShardWriter(temporary, sparse) as writer:
+        with _ShardWriter(temporary, dense, sparse) as writer:
             for entry in entries:
                 writer.add(entry)
-        return ShardInfo(writer.counts, writer.keys.dimension, describe(temporary))
+        return ShardInfo(writer.counts, writer.keys.dimension, describe(temporary), writer.searches)
 
 
 class _ShardWriter:
     """The writers of a shard, fed together. The first document says whether units are searched too."""
 
-    def __init__(self, folder: Path, settings: SparseSettings) -> None:
+    def __init__(self, folder: Path, dense: DenseSettings, sparse: SparseSettings) -> None:
         self.counts = Counts()
-        self.keys = _TextWriter(folder, settings, dense_leg.KEYS, sparse_leg.KEYS)
-        self._units = _TextWriter(folder, settings, dense_leg.UNITS, sparse_leg.UNITS)
+        self._detected = sparse.language == AUTO
+        self.keys = _TextWriter(folder, dense, sparse, dense_leg.KEYS, sparse_leg.KEYS)
+        self._units = _TextWriter(folder, dense, sparse, dense_leg.UNITS, sparse_leg.UNITS)
         self._with_units: bool | None = None
         self._payload = PayloadWriter(folder)
         self._documents: set[str] = set()
@@ -179,19 +182,28 @@ class _ShardWriter:
                 opened.push(partial(writer.end, error))
             self._payload.close()
 
+    @property
+    def searches(self) -> tuple[VectorSearch, ...]:
+        """By what vectors are searched where that is not simply `flat`; known at the end."""
+        return tuple(writer.search for writer in (self.keys, self._units) if writer.search)
+
     def add(self, entry: ShardEntry) -> None:
         entry.check()
         for fault in self._faults(entry):
             raise DocumentError(f"Document {entry.built.document.id!r} can't be stored: {fault}.")
-        keys = self.keys.add(_flat(entry.key_texts), entry.vectors, self.counts.documents)
+        row, language = self.counts.documents, self._language(entry.built.document)
+        keys = self.keys.add(_flat(entry.key_texts), entry.vectors, row, language)
         units: list[int] = []
         if entry.units:
-            units = self._units.add(entry.units.texts, entry.units.vectors, self.counts.documents)
+            units = self._units.add(entry.units.texts, entry.units.vectors, row, language)
         self._with_units = bool(entry.units)
         counts = _counts(entry.built, keys, units)
         self._payload.add(entry.built, content_hash(entry.built.document), counts)
         self._documents.add(entry.built.document.id)
         self.counts += counts
+
+    def _language(self, document: Document) -> str:
+        return detected(storable(document.text)) if self._detected else UNDETERMINED
 
     def _faults(self, entry: ShardEntry) -> Iterator[str]:
         if entry.built.document.id in self._documents:
@@ -206,10 +218,19 @@ class _ShardWriter:
 class _TextWriter:
     """Both legs over one kind of text. Lucene starts with the first text."""
 
-    def __init__(self, folder: Path, settings: SparseSettings, dense_name: str, sparse_name: str) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        dense: DenseSettings,
+        sparse: SparseSettings,
+        dense_name: str,
+        sparse_name: str,
+    ) -> None:
+        self.search: VectorSearch | None = None
         self._folder = folder
-        self._dense = DenseWriter(dense_name)
-        self._start_sparse = partial(SparseWriter, folder, settings, sparse_name)
+        self._dense = DenseWriter(dense_name, dense)
+        self._vector_search = partial(vector_search, folder, dense_name, dense)
+        self._start_sparse = partial(SparseWriter, folder, sparse, sparse_name)
         self._sparse: SparseWriter | None = None
 
     @property
@@ -217,21 +238,21 @@ class _TextWriter:
         """0 before the first text."""
         return self._dense.dimension
 
-    def add(self, texts: Sequence[str], vectors: Vectors, document: int) -> list[int]:
+    def add(self, texts: Sequence[str], vectors: Vectors, document: int, language: str) -> list[int]:
         """Appends the texts of the document in that row; returns the number of words of each."""
         if not texts:
             return []
         self._sparse = self._sparse or self._start_sparse()
         self._dense.add(vectors)
-        return self._sparse.add(map(storable, texts), document)
+        return self._sparse.add(map(storable, texts), document, language)
 
     def end(self, error: BaseException | None, *raised: Any) -> None:
         """Writes both legs; after an error, or one that was raised since (as `__exit__` has it), neither."""
         failed = error is not None or any(raised)
         if self._sparse:
             self._sparse.abandon() if failed else self._sparse.close()
-        if not failed:
-            self._dense.write(self._folder)
+        if not failed and (kind := self._dense.write(self._folder)):
+            self.search = self._vector_search(kind, self._dense.shape)
 
 
 def _flat(groups: Iterable[Iterable[str]]) -> list[str]:

@@ -48,12 +48,14 @@ class Shard:
     @property
     def dense_keys(self) -> DensePart:
         """What the dense leg has to know of this shard's keys."""
-        return DensePart(self.folder, np.repeat(self.live_records, np.diff(self.payload.first_key)))
+        live = np.repeat(self.live_records, np.diff(self.payload.first_key))
+        return DensePart(self.folder, live, dense.KEYS, self.info.kind(dense.KEYS))
 
     @property
     def dense_units(self) -> DensePart:
         """What the dense leg has to know of its source units."""
-        return DensePart(self.folder, self._live(self.payload.first_unit), dense.UNITS)
+        live = self._live(self.payload.first_unit)
+        return DensePart(self.folder, live, dense.UNITS, self.info.kind(dense.UNITS))
 
     @property
     def sparse_keys(self) -> SparsePart:

@@ -11,9 +11,9 @@ beside it, up to the rounding of single precision.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from math import log1p
 from pathlib import Path
@@ -22,9 +22,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mrag.collection.analysis import Analyzer
+from mrag.collection.analysis import ANALYZERS, Analyzer, analyzer_of, check_language, words_in
 from mrag.collection.ids import Rows
 from mrag.collection.jvm import cast, java, java_class, java_path
+from mrag.collection.languages import AUTO, UNDETERMINED
 from mrag.collection.payload import storable
 from mrag.settings import SparseSettings
 
@@ -32,6 +33,7 @@ KEYS = "lucene"
 UNITS = "lucene-units"
 TEXT = "text"
 DOCUMENT = "document"
+LANGUAGE = "language"
 MAX_QUERY_WORDS = 1024
 REMEMBERED_WORDS = 1 << 16
 REMEMBERED_DOCUMENTS = 8
@@ -44,16 +46,25 @@ STORE = "org.apache.lucene.store"
 
 @dataclass(frozen=True)
 class SparseStatistics:
-    """Of live texts: how many have words, how many words those are, and in how many each word stands."""
+    """Of live texts: how many have words, how many words those are, and in how many each word stands.
+
+    `languages` are those of the texts, where statistics of several parts are summed.
+    """
 
     texts: int = 0
     words: int = 0
     frequencies: Mapping[str, int] = field(default_factory=dict)
+    languages: frozenset[str] = frozenset()
 
     def __add__(self, other: SparseStatistics) -> SparseStatistics:
         frequencies = Counter(self.frequencies)
         frequencies.update(other.frequencies)
-        return SparseStatistics(self.texts + other.texts, self.words + other.words, frequencies)
+        return SparseStatistics(
+            self.texts + other.texts,
+            self.words + other.words,
+            frequencies,
+            self.languages | other.languages,
+        )
 
     @property
     def length(self) -> float:
@@ -76,8 +87,10 @@ class SparseWriter:
         path = folder / name
         path.mkdir()
         self._java = partial(java, f"{path} can't be written", "see whether its disk is full")
+        check_language(settings.language)
+        self._detected = settings.language == AUTO
         with self._java():
-            self._analyzer = Analyzer(settings.language)
+            self._analyzer = Analyzer(UNDETERMINED if self._detected else settings.language)
             no_lock = java_class(f"{STORE}.NoLockFactory").INSTANCE
             self._directory = java_class(f"{STORE}.FSDirectory").open(java_path(path), no_lock)
             self._writer = java_class(f"{INDEX}.IndexWriter")(self._directory, _writing(self._analyzer))
@@ -85,17 +98,29 @@ class SparseWriter:
             self._document = java_class(f"{FIELDS}.Document")()
             self._document.add(self._text)
             self._document.add(self._number)
+            if self._detected:
+                self._language = _language_field()
+                self._document.add(self._language)
 
-    def add(self, texts: Iterable[str], document: int) -> list[int]:
-        """Appends the texts of the document in that row; returns the number of words of each."""
+    def add(self, texts: Iterable[str], document: int, language: str = UNDETERMINED) -> list[int]:
+        """Appends the texts of the document in that row; returns the number of words of each.
+
+        `language` is the document's, where that is detected.
+        """
         with self._java():
             self._number.setIntValue(document)
-            return [self._add(text) for text in texts]
+            if not self._detected:
+                return [self._add(text, self._analyzer) for text in texts]
+            analyzer = analyzer_of(language)
+            self._language.setStringValue(analyzer.language)
+            return [self._add(text, analyzer) for text in texts]
 
-    def _add(self, text: str) -> int:
+    def _add(self, text: str, analyzer: Analyzer) -> int:
         self._text.setStringValue(text)
+        if self._detected:
+            self._text.setTokenStream(analyzer.stream(TEXT, text))
         self._writer.addDocument(self._document)
-        return self._analyzer.count(text)
+        return analyzer.count(text)
 
     def close(self) -> None:
         """Writes the index as one Lucene segment."""
@@ -134,6 +159,11 @@ def _text_field() -> Any:
     return java_class(f"{FIELDS}.Field")(TEXT, empty, kind)
 
 
+def _language_field() -> Any:
+    no_store = java_class(f"{FIELDS}.Field$Store").NO
+    return java_class(f"{FIELDS}.StringField")(LANGUAGE, UNDETERMINED, no_store)
+
+
 # --------------------------------------------------------------------------- searching
 
 
@@ -164,8 +194,8 @@ class SparseIndex:
         self._settings = settings
         self._live = live
         self._readers = [_open(part.folder / part.name) for part in parts]
+        check_language(settings.language)
         with self._java():
-            self._analyzer = Analyzer(settings.language)
             self._reader = java_class(f"{INDEX}.MultiReader")(*self._readers)
             dead = [
                 (_searcher(reader), java_class(f"{FIELDS}.IntPoint").newSetQuery(DOCUMENT, *part.dead))
@@ -173,6 +203,9 @@ class SparseIndex:
                 if part.dead
             ]
             self._all = _everything(self._reader)
+            self._languages = {settings.language}
+            if settings.language == AUTO:
+                self._languages = _living_languages(self._reader, dead)
         self._frequency = lru_cache(REMEMBERED_WORDS)(partial(_frequency, self._reader))
         self._dead_frequency = lru_cache(REMEMBERED_WORDS)(partial(_dead_frequency, dead))
         self._only = lru_cache(REMEMBERED_DOCUMENTS)(_documents_query)
@@ -181,18 +214,35 @@ class SparseIndex:
     def _java() -> AbstractContextManager[None]:
         return java("Lucene can't search", "open the collection again")
 
-    def words(self, text: str) -> list[str]:
-        """The words of a query: the first 1024 different ones, with their repetitions."""
-        with self._java():
-            words = self._analyzer.words(storable(text))
+    def words(self, text: str, languages: Collection[str] = ()) -> list[str]:
+        """The words of a query: the first 1024 different ones, with their repetitions.
+
+        They are those of these shards' languages, or of others that are given.
+        """
+        words = self._words(text, languages or self._languages)
         known = set(list(dict.fromkeys(words))[:MAX_QUERY_WORDS])
         return [word for word in words if word in known]
+
+    def _words(self, text: str, languages: Collection[str]) -> list[str]:
+        with self._java():
+            if len(languages) == 1:
+                return Analyzer(next(iter(languages))).words(storable(text))
+            return words_in(languages, storable(text))
 
     def statistics(self, words: Iterable[str]) -> SparseStatistics:
         """What these shards add to the collection's statistics for a query."""
         with self._java():
             frequencies = {word: self._frequency(word) - self._dead_frequency(word) for word in set(words)}
         return SparseStatistics(self._live.texts, self._live.words, frequencies)
+
+    def share(self, text: str) -> SparseStatistics:
+        """What these shards, as a part of a collection, add to its statistics for a query.
+
+        The words are those of every language: other parts may have some that these have not.
+        """
+        every = ("en", *ANALYZERS) if self._settings.language == AUTO else self._languages
+        statistics = self.statistics(self._words(text, every))
+        return replace(statistics, languages=frozenset(self._languages))
 
     def search(
         self,
@@ -257,9 +307,23 @@ def _frequency(reader: Any, word: str) -> int:
     return int(reader.docFreq(java_class(f"{INDEX}.Term")(TEXT, word)))
 
 
+def _living_languages(reader: Any, dead: Sequence[tuple[Any, Any]]) -> set[str]:
+    """Those of the live texts."""
+    terms = {name: java_class(f"{INDEX}.Term")(LANGUAGE, name) for name in ("en", *ANALYZERS)}
+    return {
+        name
+        for name, term in terms.items()
+        if (frequency := int(reader.docFreq(term))) and frequency > _dead_among(dead, _query_of(term))
+    }
+
+
 def _dead_frequency(dead: Sequence[tuple[Any, Any]], word: str) -> int:
     """In how many dead texts a word stands; `dead` has a searcher and what finds its dead texts."""
-    return sum(searcher.count(_both(_term_query(word), documents)) for searcher, documents in dead)
+    return _dead_among(dead, _term_query(word))
+
+
+def _dead_among(dead: Sequence[tuple[Any, Any]], query: Any) -> int:
+    return sum(searcher.count(_both(query, documents)) for searcher, documents in dead)
 
 
 def _searcher(reader: Any) -> Any:
@@ -267,7 +331,11 @@ def _searcher(reader: Any) -> Any:
 
 
 def _term_query(word: str) -> Any:
-    return java_class(f"{SEARCH}.TermQuery")(java_class(f"{INDEX}.Term")(TEXT, word))
+    return _query_of(java_class(f"{INDEX}.Term")(TEXT, word))
+
+
+def _query_of(term: Any) -> Any:
+    return java_class(f"{SEARCH}.TermQuery")(term)
 
 
 def _documents_query(documents: Documents) -> Any:

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from mrag.collection import Collection, Histogram, IndexAnalysis, Manifest
+from mrag.evaluation.layout import layout, layout_sections
 from mrag.evaluation.sections import Plot, Section, excerpt, listed, number, percent, share
 from mrag.models.tokens import load_tokenizer
 from mrag.schema import Stored
@@ -35,6 +36,7 @@ class IndexReport:
             self._cost(),
             self._rejected(),
             *self._examples(),
+            *layout_sections(self.manifest, self.analysis.live_documents),
             self._built_with(),
         )
 
@@ -186,6 +188,8 @@ class IndexReport:
         return {
             "collection": self.manifest.name,
             "generation": self.manifest.generation,
+            "dead_share": self.manifest.dead_share,
+            "shards": layout(self.manifest, found.live_documents),
             "counts": asdict(found.counts),
             "kinds": {kind.value: many for kind, many in found.kinds.items()},
             "coverage": {**asdict(coverage), "fallback": coverage.fallback},

@@ -5,16 +5,56 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from mrag.settings.strict import Strict
 
 
-class DenseSettings(Strict):
-    """FAISS. `device` is where searching happens; files on disk are always CPU indexes."""
+class HnswSettings(Strict):
+    """The graph of `hnsw`: neighbours of a vector, and how many are looked at to build and to search it."""
 
-    index: Literal["flat"] = "flat"
+    m: int = Field(32, ge=4, le=128)
+    ef_construction: int = Field(200, ge=8)
+    ef_search: int = Field(64, ge=1)
+
+
+class IvfPqSettings(Strict):
+    """`ivf-pq`: `nprobe` of `nlist` lists are searched by codes of `code_bytes` bytes a vector.
+
+    `nlist` is by default four times the square root of the number of vectors. `refine` times as many as are
+    asked for are then scored by their vectors.
+    """
+
+    nlist: int | None = Field(None, ge=1)
+    nprobe: int = Field(32, ge=1)
+    code_bytes: int = Field(48, ge=1)
+    refine: int = Field(10, ge=1)
+
+
+class AutoSettings(Strict):
+    """From how many vectors of a shard `auto` takes another kind than `flat`."""
+
+    hnsw_from: int = Field(100_000, ge=1)
+    ivf_pq_from: int = Field(5_000_000, ge=1)
+
+    @model_validator(mode="after")
+    def _ascending(self) -> AutoSettings:
+        if self.ivf_pq_from < self.hnsw_from:
+            raise ValueError(f"ivf_pq_from ({self.ivf_pq_from}) is less than hnsw_from ({self.hnsw_from})")
+        return self
+
+
+class DenseSettings(Strict):
+    """FAISS. `index` is what new segments are built for, and searched by: `flat` searches all exactly.
+
+    `device` is where searching happens; files on disk are always CPU indexes.
+    """
+
+    index: Literal["flat", "hnsw", "ivf-pq", "auto"] = "flat"
     device: Literal["cpu", "gpu"] = "cpu"
+    hnsw: HnswSettings = HnswSettings()
+    ivf_pq: IvfPqSettings = IvfPqSettings()
+    auto: AutoSettings = AutoSettings()
 
 
 class SparseSettings(Strict):

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
 import pytest
 
-from mrag.collection import Collection
+from mrag.collection import Collection, shard_of
 from mrag.collection.filter_forms import parse_filter
 from mrag.collection.manifest import Part, existing_manifest
 from mrag.collection.sparse import SparseStatistics
@@ -20,7 +21,7 @@ from mrag.query.question import Question, checked_question
 from mrag.query.retrieve import Retriever
 from mrag.query.spread import Hits, PartSearcher, Spread
 from mrag.schema import Hit, Query, Vectors
-from tests.collection_corpus import STAMP, STAMP_WITH_UNITS, add, ask, vectors_of
+from tests.collection_corpus import STAMP, STAMP_WITH_UNITS, add, ask, make_entry, vectors_of
 from tests.contract.test_filters import QUERIES, corpus
 from tests.exact_reference import assert_best
 
@@ -97,6 +98,32 @@ async def test_parts_find_what_the_whole_finds(root: Path, parts: int) -> None:
                 assert_best(hits, scores(everything[leg]), depth)
                 known = {hit.record_id: hit.key for hit in everything[leg]}
                 assert [hit.key for hit in hits] == [known[hit.record_id] for hit in hits]
+
+
+GERMAN = "Die Häuser an den Flüssen wurden im vergangenen Jahrhundert von den Fischern der Stadt gebaut"
+ENGLISH = "The houses by the rivers were built in the last century by the fishermen of the town"
+
+
+async def test_a_word_is_the_same_in_parts_of_other_languages(tmp_path: Path) -> None:
+    """Each part would analyse a question for its own texts alone."""
+    named = {shard: next(f"d{n}" for n in range(99) if shard_of(f"d{n}", 2) == shard) for shard in (0, 1)}
+    more = next(f"m{n}" for n in range(99) if shard_of(f"m{n}", 2) == 0)
+    entries = [
+        make_entry(
+            named[0], [[ENGLISH], ["The Fluss and the Haus are words of another language of the town"]]
+        ),
+        make_entry(more, [["A ferry crosses the river twice a day, said the oldest of the fishermen"]]),
+        make_entry(
+            named[1], [[GERMAN], ["Ein Haus am Fluss ist in dieser Stadt immer teurer als die anderen"]]
+        ),
+    ]
+    add(tmp_path, "c", entries, shards=2, stamp=replace(STAMP, analyzer="auto"))
+    whole = Collection.open(tmp_path, "c")
+    spread = Spread(searchers(tmp_path, 2), 60, partial=False)
+    for text in ("Flüsse und Häuser der Fischer", "houses by the river", "Fluss Haus town"):
+        found = (await spread.search(whole, ask(text, 100))).hits["sparse"]
+        assert_best(found, scores(whole.search(ask(text, 100))["sparse"]), 100)
+        assert found
 
 
 async def test_the_parts_are_all_of_the_collection_and_nothing_twice(root: Path) -> None:

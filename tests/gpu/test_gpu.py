@@ -63,6 +63,30 @@ def test_faiss_finds_the_same_keys_as_on_the_cpu(tmp_path: Path, dead_share: flo
         np.testing.assert_allclose(scores[live[rows]][:count], expected, atol=1e-4)
 
 
+@pytest.mark.parametrize("kind", ["hnsw", "ivf-pq"])
+@pytest.mark.parametrize("share", [0.5, 0.01])
+def test_faiss_finds_as_much_of_a_filter_by_lists_and_graphs(tmp_path: Path, kind: str, share: float) -> None:
+    faiss = pytest.importorskip("faiss")
+    if not hasattr(faiss, "StandardGpuResources"):
+        pytest.skip("this faiss was built without GPUs")
+    from mrag.collection.dense import KEYS, DenseIndex, DensePart, DenseWriter
+
+    chance = np.random.default_rng(7)
+    vectors = chance.normal(size=(12_000, 64)).astype(np.float32)
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    wanted = chance.random(len(vectors)) < share
+    settings = DenseSettings(index=kind, ivf_pq={"code_bytes": 16}, device="gpu")
+    writer = DenseWriter(settings=settings)
+    writer.add(vectors)
+    writer.write(tmp_path)
+    part = DensePart(tmp_path, np.ones(len(vectors), np.bool_), KEYS, kind)
+    index = DenseIndex([part], 64, settings)
+    for query in vectors[:20]:
+        scores, rows = index.search(query, 20 if kind == "ivf-pq" else len(vectors), wanted)
+        assert np.count_nonzero(wanted[rows]) >= 20
+        np.testing.assert_allclose(scores, vectors[rows] @ query, atol=1e-4)
+
+
 class TestVllmOnAGpu(LanguageModelContract):
     """The suite that every language model passes, on an engine that compiled its graphs for the device."""
 
