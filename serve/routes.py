@@ -21,6 +21,7 @@ from serve.events import STREAMED, event_stream
 from serve.handlers import BODY, MODEL, add_handlers, documented
 from serve.limits import BodyLimit
 from serve.openai_routes import openai_routes
+from serve.page import add_page
 
 
 class Health(BaseModel):
@@ -39,8 +40,8 @@ class Collections(BaseModel):
 def create_api(pipeline: Pipeline, library: Books, settings: Settings, keyring: Keyring) -> FastAPI:
     """The application over a pipeline and a library, which it holds but knows nothing of.
 
-    `/healthz` and the descriptions of the API (`/docs`, `/redoc`, `/openapi.json`) carry no data and are
-    open to all.
+    `/healthz`, the page and the descriptions of the API (`/docs`, `/redoc`, `/openapi.json`) carry no data
+    and are open to all.
     """
     api = FastAPI(title="mrag", version=__version__, description="Select-and-extract over semantic records.")
     api.add_middleware(BodyLimit)
@@ -51,6 +52,7 @@ def create_api(pipeline: Pipeline, library: Books, settings: Settings, keyring: 
     async def healthz() -> Health:
         return Health()
 
+    add_page(api)
     api.include_router(_questions(desk, guard))
     api.include_router(_library(desk, guard))
     api.include_router(openai_routes(desk, guard, settings))
