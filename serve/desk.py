@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from mrag.collection import Description, Overview, no_collection
 from mrag.query.library import OpenedDocument
+from mrag.query.offered import searched_in
 from mrag.query.pipeline import Evidence, Pipeline
 from mrag.query.question import Question, question_for
 from mrag.schema import Answer, Pool
@@ -76,10 +77,11 @@ class Desk:
         found = await self._library.collections()
         return tuple(one for one in found if visitor.key.sees(one.name))
 
-    async def overview(self, visitor: Visitor, name: str) -> Overview:
-        """One of them. Raises NotFoundError (field `collection`)."""
+    async def fitting(self, visitor: Visitor, collection: str | None) -> dict[str, Any]:
+        """Options that fit a collection, for callers that have no choice. Raises NotFoundError."""
+        name = collection or self.default_collection
         self._admit(visitor, name)
-        return await self._library.overview(name)
+        return searched_in(await self._library.overview(name), self._settings)
 
     async def describe(self, visitor: Visitor, name: str) -> Description:
         """The same at length."""
