@@ -22,7 +22,9 @@ from serve.events import STREAMED, event_stream
 from serve.handlers import BODY, MODEL, add_handlers, documented
 from serve.limits import BodyLimit
 from serve.mcp_tools import PATH, McpApplication
+from serve.metrics import Meters
 from serve.openai_routes import openai_routes
+from serve.request_log import RequestLog
 
 
 class Health(BaseModel):
@@ -44,7 +46,8 @@ def create_api(pipeline: Pipeline, library: Books, settings: Settings, keyring: 
     `/healthz` and the descriptions of the API (`/docs`, `/redoc`, `/openapi.json`) carry no data and are
     open to all.
     """
-    desk, guard = Desk(pipeline, library, settings), Guard(keyring)
+    meters = Meters()
+    desk, guard = Desk(pipeline, library, settings, meters), Guard(keyring)
     mcp = McpApplication(desk, guard)
     api = FastAPI(
         title="mrag",
@@ -53,6 +56,7 @@ def create_api(pipeline: Pipeline, library: Books, settings: Settings, keyring: 
         lifespan=lambda _: mcp.running(),
     )
     api.add_middleware(BodyLimit)
+    api.add_middleware(RequestLog, meters=meters)
     add_handlers(api)
     api.router.routes.append(Route(PATH, mcp, include_in_schema=False))
 

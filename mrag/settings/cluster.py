@@ -52,7 +52,8 @@ class ServeSettings(Strict):
     """The HTTP service. Without `tokens`, `tokens_file` or `token_env` it answers on a loopback address only.
 
     `requests_per_minute` is for each token (without tokens, for all callers together) and gateway replica.
-    `public_url` is what callers reach it by, where that is not what their requests say.
+    `public_url` is what callers reach it by, where that is not what their requests say. `log_questions` puts
+    the question into the line that is logged of each request.
     """
 
     host: str = "127.0.0.1"
@@ -62,6 +63,7 @@ class ServeSettings(Strict):
     tokens: tuple[TokenSettings, ...] = ()
     tokens_file: Path | None = None
     requests_per_minute: int | None = Field(None, ge=1)
+    log_questions: bool = False
     timeout_s: float = Field(300.0, gt=0)
     gateway: DeploymentSettings = DeploymentSettings()
     retriever: DeploymentSettings = DeploymentSettings()
