@@ -50,7 +50,7 @@ class RequestLog:
             self._end(line, scope, state, time.monotonic() - started)
 
     def _end(self, line: dict[str, Any], scope: Scope, state: dict[str, Any], seconds: float) -> None:
-        route = getattr(scope.get("route"), "path", "other")
+        route = _route(scope)
         self._meters.requested(line["method"], route, line["status"], seconds)
         told = {"at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), **line}
         told |= {"route": route, "seconds": round(seconds, 4)}
@@ -77,6 +77,13 @@ def told_of(question: Question, result: Pool | Evidence | Answer, with_question:
         "verified": sum(row.verdict is Verdict.VERIFIED for row in rows),
     }
     return {**told, "outcome": outcome_of(result)} if isinstance(result, Answer) else told
+
+
+def _route(scope: Scope) -> str:
+    """The path with its parameters' names in place of them; `other` where there is none."""
+    if route := scope.get("route"):
+        return str(route.path)
+    return str(scope["path"]) if "endpoint" in scope and not scope.get("path_params") else "other"
 
 
 def _logger() -> logging.Logger:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import logging
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -14,6 +16,7 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
 from serve.access import Key
+from serve.request_log import LOGGER
 from tests.harbour import ALMA, ANSWER, FERRY, Harbour
 from tests.served import keyring, listening
 
@@ -112,3 +115,16 @@ async def test_a_page_of_another_name_is_refused_without_a_token(url: str) -> No
     async with httpx.AsyncClient() as http:
         reply = await http.post(url, json={}, headers={"Host": "evil.example"})
     assert (reply.status_code, reply.json()["error"]["code"]) == (403, "forbidden")
+
+
+async def test_a_call_is_a_line_of_the_log_with_what_came_of_it(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[dict[str, Any]] = []
+    handler = logging.Handler()
+    monkeypatch.setattr(handler, "emit", lambda record: told.append(json.loads(record.getMessage())))
+    monkeypatch.setattr(logging.getLogger(LOGGER), "handlers", [handler])
+    async with Client(url) as client:
+        await client.call_tool("ask", {"question": QUESTION})
+    assert {line["route"] for line in told} == {"/mcp"}
+    assert [line["outcome"] for line in told if "outcome" in line] == ["answered"]
