@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Awaitable
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from mrag.collection import Description, Overview, no_collection
 from mrag.query.library import OpenedDocument
+from mrag.query.offered import searched_in
 from mrag.query.pipeline import Evidence, Pipeline
 from mrag.query.question import Question, question_for
 from mrag.schema import Answer, Pool
 from mrag.settings import Settings
 from serve.access import Visitor
 from serve.events import Events
+from serve.metrics import Meters
+from serve.request_log import told_of
+
+Result = TypeVar("Result", Pool, Evidence, Answer)
 
 
 class Books(Protocol):
@@ -34,8 +40,9 @@ class Books(Protocol):
 class Desk:
     """Where every API asks. A collection that the visitor may not see is told to be unknown."""
 
-    def __init__(self, pipeline: Pipeline, library: Books, settings: Settings) -> None:
+    def __init__(self, pipeline: Pipeline, library: Books, settings: Settings, meters: Meters) -> None:
         self._pipeline = pipeline
+        self._meters = meters
         self._library = library
         self._settings = settings
 
@@ -48,19 +55,33 @@ class Desk:
 
     async def retrieve(self, visitor: Visitor, text: str, w: int, **options: Any) -> Pool:
         """The pool of a question; `options` as `question_for` takes them."""
-        return await self._pipeline.retrieve(self._question(visitor, text, options), w)
+        question = self._question(visitor, text, options)
+        return self._noted(visitor, question, await self._pipeline.retrieve(question, w))
 
     async def evidence(self, visitor: Visitor, text: str, **options: Any) -> Evidence:
         """Its verified table."""
-        return await self._pipeline.evidence(self._question(visitor, text, options))
+        question = self._question(visitor, text, options)
+        return self._noted(visitor, question, await self._pipeline.evidence(question))
 
     async def answer(self, visitor: Visitor, text: str, **options: Any) -> Answer:
         """Its answer."""
-        return await self._pipeline.answer(self._question(visitor, text, options))
+        question = self._question(visitor, text, options)
+        return self._noted(visitor, question, await self._pipeline.answer(question))
 
     def answer_stream(self, visitor: Visitor, text: str, **options: Any) -> Events:
         """Its answer as it comes. What is wrong with the question is raised here."""
-        return self._pipeline.answer_stream(self._question(visitor, text, options))
+        question = self._question(visitor, text, options)
+        return self._watched(visitor, question, self._pipeline.answer_stream(question))
+
+    async def _watched(self, visitor: Visitor, question: Question, events: Events) -> Events:
+        async with contextlib.aclosing(events):
+            async for event in events:
+                yield self._noted(visitor, question, event) if isinstance(event, Answer) else event
+
+    def _noted(self, visitor: Visitor, question: Question, result: Result) -> Result:
+        self._meters.found(question, result)
+        visitor.told.update(told_of(question, result, self._settings.serve.log_questions))
+        return result
 
     def _question(self, visitor: Visitor, text: str, options: dict[str, Any]) -> Question:
         question = question_for(
@@ -76,10 +97,11 @@ class Desk:
         found = await self._library.collections()
         return tuple(one for one in found if visitor.key.sees(one.name))
 
-    async def overview(self, visitor: Visitor, name: str) -> Overview:
-        """One of them. Raises NotFoundError (field `collection`)."""
+    async def fitting(self, visitor: Visitor, collection: str | None) -> dict[str, Any]:
+        """Options that fit a collection, for callers that have no choice. Raises NotFoundError."""
+        name = collection or self.default_collection
         self._admit(visitor, name)
-        return await self._library.overview(name)
+        return searched_in(await self._library.overview(name), self._settings)
 
     async def describe(self, visitor: Visitor, name: str) -> Description:
         """The same at length."""

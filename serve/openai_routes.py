@@ -9,9 +9,8 @@ from urllib.parse import quote
 from fastapi import APIRouter, Depends, Request
 from fastapi.responses import StreamingResponse
 
-from mrag.collection import Overview
 from mrag.errors import InputError, NotFoundError
-from mrag.query.offered import Offer, offer_of, offers, options_of
+from mrag.query.offered import Offer, offer_of, offers
 from mrag.schema import Source
 from mrag.settings import Settings
 from serve.access import Guard, Visitor
@@ -46,9 +45,9 @@ def openai_routes(desk: Desk, guard: Guard, settings: Settings) -> APIRouter:
     async def completions(
         body: ChatBody, request: Request, visitor: Visitor = reader
     ) -> ChatCompletion | StreamingResponse:
-        offer, collection = await _chosen(desk, visitor, body.model, settings)
+        offer, options = await _chosen(desk, visitor, body.model, settings)
         question, turns = asked_in(body)
-        options = {**options_of(offer, collection, settings), "turns": turns}
+        options |= {"reader": offer.reader, "turns": turns}
         reply = Completing(body.model, partial(_link, settings, request, offer.collection))
         if body.stream:
             usage = bool(body.stream_options and body.stream_options.include_usage)
@@ -69,12 +68,14 @@ def openai_routes(desk: Desk, guard: Guard, settings: Settings) -> APIRouter:
     return v1
 
 
-async def _chosen(desk: Desk, visitor: Visitor, name: str, settings: Settings) -> tuple[Offer, Overview]:
-    """What a model's name stands for. Raises NotFoundError (field `model`)."""
+async def _chosen(
+    desk: Desk, visitor: Visitor, name: str, settings: Settings
+) -> tuple[Offer, dict[str, Any]]:
+    """What a model's name stands for, and what fits it. Raises NotFoundError (field `model`)."""
     offer = offer_of(name, settings)
     try:
         if offer:
-            return offer, await desk.overview(visitor, offer.collection)
+            return offer, await desk.fitting(visitor, offer.collection)
     except InputError:
         pass  # no such collection, or none that the visitor may see
     raise NotFoundError(

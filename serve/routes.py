@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Depends, FastAPI, Query
 from fastapi.responses import StreamingResponse
 from pydantic import BaseModel
+from starlette.routing import Route
 
 from mrag import __version__
 from mrag.collection import Description, Overview
@@ -20,8 +21,11 @@ from serve.desk import Books, Desk
 from serve.events import STREAMED, event_stream
 from serve.handlers import BODY, MODEL, add_handlers, documented
 from serve.limits import BodyLimit
+from serve.mcp_tools import PATH, McpApplication
+from serve.metrics import Meters
 from serve.openai_routes import openai_routes
 from serve.page import add_page
+from serve.request_log import RequestLog
 
 
 class Health(BaseModel):
@@ -43,10 +47,19 @@ def create_api(pipeline: Pipeline, library: Books, settings: Settings, keyring: 
     `/healthz`, the page and the descriptions of the API (`/docs`, `/redoc`, `/openapi.json`) carry no data
     and are open to all.
     """
-    api = FastAPI(title="mrag", version=__version__, description="Select-and-extract over semantic records.")
+    meters = Meters()
+    desk, guard = Desk(pipeline, library, settings, meters), Guard(keyring)
+    mcp = McpApplication(desk, guard)
+    api = FastAPI(
+        title="mrag",
+        version=__version__,
+        description="Select-and-extract over semantic records.",
+        lifespan=lambda _: mcp.running(),
+    )
     api.add_middleware(BodyLimit)
+    api.add_middleware(RequestLog, meters=meters)
     add_handlers(api)
-    desk, guard = Desk(pipeline, library, settings), Guard(keyring)
+    api.router.routes.append(Route(PATH, mcp, include_in_schema=False))
 
     @api.get("/healthz", summary="Whether the service is up")
     async def healthz() -> Health:

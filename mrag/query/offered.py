@@ -31,7 +31,7 @@ def offers(collections: Iterable[Overview]) -> tuple[Offer, ...]:
 
 
 def offer_of(name: str, settings: Settings) -> Offer | None:
-    """What a name stands for; None for a reader that there isn't.
+    """What a name stands for; None for what can be no offer.
 
     A reader alone stands for the configured collection, any other name for a collection with the
     configured reader.
@@ -41,10 +41,10 @@ def offer_of(name: str, settings: Settings) -> Offer | None:
         collection, reader = settings.collection.name, name
     elif not colon:
         collection, reader = name, settings.method.reader.name
-    return Offer(collection, reader) if reader in READERS else None
+    return Offer(collection, reader) if collection and reader in READERS else None
 
 
-def options_of(offer: Offer, collection: Overview, settings: Settings) -> dict[str, Any]:
+def searched_in(collection: Overview, settings: Settings) -> dict[str, Any]:
     """Options for `question_for`: the configured retrieval, or of keys where nothing else can be searched."""
     retrieval = settings.method.retrieval.name if collection.searched == "keys+units" else "keys"
-    return {"collection": offer.collection, "reader": offer.reader, "retrieval": retrieval}
+    return {"collection": collection.name, "retrieval": retrieval}

@@ -63,7 +63,8 @@ class ServeSettings(Strict):
     is an error and no answer.
 
     `requests_per_minute` is for each token (without tokens, for all callers together) and gateway replica.
-    `public_url` is what callers reach it by, where that is not what their requests say.
+    `public_url` is what callers reach it by, where that is not what their requests say. `log_questions` puts
+    the question into the line that is logged of each request.
     """
 
     host: str = "127.0.0.1"
@@ -73,6 +74,7 @@ class ServeSettings(Strict):
     tokens: tuple[TokenSettings, ...] = ()
     tokens_file: Path | None = None
     requests_per_minute: int | None = Field(None, ge=1)
+    log_questions: bool = False
     timeout_s: float = Field(300.0, gt=0)
     gateway: DeploymentSettings = DeploymentSettings()
     parts: int = Field(1, ge=1, le=1024)

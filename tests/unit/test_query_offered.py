@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mrag.collection import Counts, Overview
-from mrag.query.offered import Offer, offer_of, offers, options_of
+from mrag.query.offered import Offer, offer_of, offers, searched_in
 from mrag.settings import parse_settings
 
 SETTINGS = parse_settings(
@@ -27,6 +27,8 @@ KEYS = Overview("b", 1, "units", "keys", Counts())
         ("sane:sane", Offer("sane", "sane")),
         ("a:magic", None),
         ("a:", None),
+        (":sane", None),
+        ("", None),
     ],
 )
 def test_a_name_stands_for_a_collection_and_a_reader(name: str, offer: Offer | None) -> None:
@@ -40,9 +42,5 @@ def test_every_offer_is_found_by_its_name() -> None:
 
 
 def test_a_collection_is_searched_for_what_it_has() -> None:
-    assert options_of(Offer("a", "sane"), BOTH, SETTINGS)["retrieval"] == "keys+units"
-    assert options_of(Offer("b", "sane"), KEYS, SETTINGS) == {
-        "collection": "b",
-        "reader": "sane",
-        "retrieval": "keys",
-    }
+    assert searched_in(BOTH, SETTINGS) == {"collection": "a", "retrieval": "keys+units"}
+    assert searched_in(KEYS, SETTINGS) == {"collection": "b", "retrieval": "keys"}

@@ -1,0 +1,71 @@
+"""What is counted, through Ray, for Prometheus to collect; cluster/grafana-dashboard.json shows it.
+
+Each name is that of docs/service.md without the `ray_` which Ray puts before it.
+"""
+
+from __future__ import annotations
+
+from ray.util.metrics import Counter, Gauge, Histogram
+
+from mrag.query.outcome import abstained, fell_back
+from mrag.query.pipeline import Evidence
+from mrag.query.question import Question
+from mrag.schema import Answer, EvidenceTable, Pool, StageTrace
+
+SECONDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0]
+
+
+class Meters:
+    """The counters of one replica of the gateway."""
+
+    def __init__(self) -> None:
+        self._requests = Counter(
+            "mrag_requests_total", "HTTP requests, by route and status.", ("method", "route", "status")
+        )
+        self._request_seconds = Histogram(
+            "mrag_request_seconds", "From the request to the end of its reply.", SECONDS, ("route",)
+        )
+        self._answers = Counter(
+            "mrag_answers_total",
+            "Answers: answered, abstained, or answered from raw units for want of evidence.",
+            ("collection", "reader", "outcome"),
+        )
+        self._rows = Counter("mrag_evidence_rows_total", "Rows of evidence, by verdict.", ("verdict",))
+        self._stage_seconds = Histogram("mrag_stage_seconds", "Stages of questions.", SECONDS, ("stage",))
+        self._tokens = Counter("mrag_llm_tokens_total", "Of language models.", ("stage", "direction"))
+        self._generation = Gauge("mrag_generation", "In force, when last asked.", ("collection",))
+
+    def requested(self, method: str, route: str, status: int, seconds: float) -> None:
+        """A request that is over."""
+        self._requests.inc(tags={"method": method, "route": route, "status": str(status)})
+        self._request_seconds.observe(seconds, tags={"route": route})
+
+    def found(self, question: Question, result: Pool | Evidence | Answer) -> None:
+        """What came of a question."""
+        self._generation.set(result.generation, tags={"collection": question.collection})
+        if isinstance(result, Pool):
+            return
+        for stage in result.trace:
+            self._stage(stage)
+        self._verdicts(result.evidence)
+        if isinstance(result, Answer):
+            tags = {"collection": question.collection, "reader": question.reader.name}
+            self._answers.inc(tags={**tags, "outcome": outcome_of(result)})
+
+    def _stage(self, stage: StageTrace) -> None:
+        self._stage_seconds.observe(stage.seconds, tags={"stage": stage.stage})
+        used = (("in", stage.usage.prompt_tokens), ("out", stage.usage.completion_tokens))
+        for direction, tokens in used:
+            if tokens:
+                self._tokens.inc(tokens, tags={"stage": stage.stage, "direction": direction})
+
+    def _verdicts(self, table: EvidenceTable | None) -> None:
+        for row in table.rows if table else ():
+            self._rows.inc(tags={"verdict": row.verdict.value})
+
+
+def outcome_of(answer: Answer) -> str:
+    """`abstained`, `from_units` (for want of evidence) or `answered`."""
+    if abstained(answer):
+        return "abstained"
+    return "from_units" if fell_back(answer) else "answered"
