@@ -14,10 +14,10 @@ import pytest
 from typer.testing import CliRunner
 
 from mrag import cli
-from mrag.collection import lease, read_manifest
+from mrag.collection import Collection, existing_manifest, known_documents, lease, read_manifest
 from mrag.collection.lease import clear
 from mrag.errors import CollectionError
-from tests.collection_corpus import add, make_entry
+from tests.collection_corpus import add, ask, make_entry
 
 THREE = [make_entry(f"d{n}", [[f"key {n}"]]) for n in range(3)]
 HOLDING = """
@@ -110,6 +110,34 @@ def test_commands_wait_as_long_as_they_are_told(tmp_path: Path, command: list[st
     manifest = read_manifest(tmp_path, "c")
     assert manifest is not None
     assert manifest.generation == generation
+
+
+APPENDING = """
+import sys
+from pathlib import Path
+from mrag.collection import lease
+from tests.collection_corpus import add, make_entry
+root, name = Path(sys.argv[1]), sys.argv[2]
+for number in range(5):
+    with lease(root, "c", wait_s=120):
+        mine = make_entry(f"{name}{number}", [[f"key {name} {number}"]])
+        add(root, "c", [mine, make_entry("both", [[name]])])
+"""
+
+
+def test_two_writers_at_once_lose_nothing_of_each_other(tmp_path: Path) -> None:
+    commands = ([sys.executable, "-c", APPENDING, str(tmp_path), name] for name in "ab")
+    writers = [subprocess.Popen(command, stderr=subprocess.PIPE, text=True) for command in commands]
+    for one in writers:
+        assert one.communicate()[1] == ""
+    assert [one.returncode for one in writers] == [0, 0]
+    manifest = existing_manifest(tmp_path, "c")
+    assert (manifest.generation, len(manifest.segments), manifest.counts.documents) == (10, 10, 11)
+    opened = Collection.open(tmp_path, "c")
+    ids = {"both", *(f"{name}{number}" for name in "ab" for number in range(5))}
+    assert known_documents(tmp_path, "c").keys() == ids
+    found = {hit.record_id for hit in opened.search(ask("key", 50))["sparse"]}
+    assert found == {f"{name}#1" for name in ids - {"both"}}
 
 
 def test_two_writers_in_one_process_are_two(tmp_path: Path) -> None:
