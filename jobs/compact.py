@@ -9,7 +9,7 @@ import typer
 from ray.exceptions import RayTaskError
 
 from jobs.connection import cause, connect
-from mrag.cli.terminal import Config, Overrides, Terminal, two_columns
+from mrag.cli.terminal import Config, Overrides, Terminal, Wait, two_columns
 from mrag.collection import Manifest, ShardInfo
 from mrag.errors import MragError
 from mrag.indexing.compact import compact, write_compacted
@@ -31,13 +31,14 @@ def write_shards(settings: Settings, before: Manifest, segment: str) -> Sequence
 def main(
     config: Config = None,
     overrides: Overrides = None,
+    wait_s: Wait = 0,
 ) -> None:
     """Merge a collection's segments into one, in the shards that its settings say now."""
     try:
         settings = load_settings(config, tuple(overrides or ()))
         require_absolute_root(settings)
         connect()
-        done = compact(settings, write_shards)
+        done = compact(settings, write_shards, wait_s)
     except MragError as error:
         typer.echo(f"error: {error}", err=True)
         raise typer.Exit(2) from None

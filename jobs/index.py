@@ -17,13 +17,14 @@ from ray.data import ActorPoolStrategy, Dataset
 from ray.data.expressions import col
 
 from jobs.cap import start_cap
+from jobs.compact import write_shards
 from jobs.connection import connect
 from jobs.progress import reported
 from jobs.rows import unpack
 from jobs.served import index_served
 from jobs.stages import NO_SHARD, Encode, Extract, Read, Survey, write_group
 from mrag.cli import CAP_HELP, SYNC_HELP
-from mrag.cli.terminal import Config, Overrides, Terminal, harmless, two_columns
+from mrag.cli.terminal import Config, Overrides, Terminal, Wait, harmless, two_columns
 from mrag.collection import SegmentInfo, check_stamp, lease, new_segment_id
 from mrag.documents.loaders import list_inputs
 from mrag.errors import MragError
@@ -43,11 +44,18 @@ from mrag.settings import PoolSettings, Settings, load_settings, require_absolut
 ENCODED_AT_ONCE = 8
 
 
-def index(settings: Settings, folder: Path, max_llm_tokens: int | None = None, sync: bool = False) -> Report:
+def index(
+    settings: Settings,
+    folder: Path,
+    max_llm_tokens: int | None = None,
+    sync: bool = False,
+    wait_s: float = 0,
+) -> Report:
     """Indexes what is new or changed in `folder`, as one new generation. Raises MragError.
 
     What is gone from the folder stays, or is removed by the same generation (`sync`).
     `max_llm_tokens` is the cap of this run: documents that it leaves no room for end as `pending`.
+    A collection that another process writes is waited for `wait_s`.
     """
     started = time.monotonic()
     require_absolute_root(settings)
@@ -57,7 +65,7 @@ def index(settings: Settings, folder: Path, max_llm_tokens: int | None = None, s
     stamp = collection_stamp(settings, builder, open_encoder(on_head))
     check_stamp(root, name, stamp)
     list_inputs(folder)  # Refuses what is no folder before anything is written.
-    with lease(root, name):
+    with lease(root, name, wait_s):
         unread, inputs = survey(settings, folder)
         say(f"{len(unread) + len(inputs)} inputs")
         plan = compared(settings, inputs, unread, sync)
@@ -71,9 +79,10 @@ def index(settings: Settings, folder: Path, max_llm_tokens: int | None = None, s
             outcomes = account(plan.to_index, encoded)
             segment = write(settings, encoded)
         plan = settled(plan, outcomes)
-        generation = published(settings, stamp, segment, plan)
+        done = published(settings, stamp, segment, plan, write_shards)
     ended = (*unread, *plan.outcomes, *outcomes)
-    return report(ended, time.monotonic() - started, generation, plan.removed, plan.withheld)
+    seconds = time.monotonic() - started
+    return report(ended, seconds, done.generation, plan.removed, plan.withheld, done.compaction)
 
 
 def announce(settings: Settings, folder: Path, to_index: Sequence[Input], builder: Builder) -> Plan:
@@ -204,6 +213,7 @@ def main(
     as_json: Annotated[Path | None, typer.Option("--json", help="Write the report there too.")] = None,
     max_llm_tokens: Annotated[int | None, typer.Option(min=0, help=CAP_HELP)] = None,
     sync: Annotated[bool, typer.Option("--sync", help=SYNC_HELP)] = False,
+    wait_s: Wait = 0,
 ) -> None:
     """Bring a collection up to date with a folder, as a Ray Data job."""
     try:
@@ -211,7 +221,7 @@ def main(
         quietly()
         connect()
         run = index_served if settings.job.served else index
-        result = run(settings, folder, max_llm_tokens, sync)
+        result = run(settings, folder, max_llm_tokens, sync, wait_s)
     except MragError as error:
         typer.echo(f"error: {error}", err=True)
         raise typer.Exit(2) from None

@@ -29,14 +29,16 @@ from serve.remote_models import RemoteLanguageModel
 APPLICATION = "mrag"
 
 
-def index_served(settings: Settings, folder: Path, max_llm_tokens: int | None, sync: bool) -> Report:
+def index_served(
+    settings: Settings, folder: Path, max_llm_tokens: int | None = None, sync: bool = False, wait_s: float = 0
+) -> Report:
     """As `jobs.index.index`. Raises SettingsError where no service runs on this cluster."""
     models = Models(
         ServedEncoder(served("Encoder"), open_encoder(settings.encoder)),
         partial(served_model, settings, served("LanguageModel")),
         settings.job.served_at_once,
     )
-    return asyncio.run(index_folder(settings, folder, Lines(), max_llm_tokens, sync, models))
+    return asyncio.run(index_folder(settings, folder, Lines(), max_llm_tokens, sync, wait_s, models))
 
 
 def served(deployment: str) -> Any:

@@ -22,6 +22,7 @@ from mrag.cli.answers import show_answer
 from mrag.cli.terminal import (
     Config,
     Overrides,
+    Wait,
     aside,
     console,
     fetch_model,
@@ -85,6 +86,7 @@ def index(
     as_json: AsJson = False,
     max_llm_tokens: Annotated[int | None, typer.Option(min=0, help=CAP_HELP)] = None,
     sync: Annotated[bool, typer.Option("--sync", help=SYNC_HELP)] = False,
+    wait_s: Wait = 0,
 ) -> None:
     """Bring a collection up to date with a folder."""
     from mrag.indexing.run import index_folder
@@ -93,11 +95,11 @@ def index(
     if not as_json:
         fetch_models(settings, console)
     if as_json:
-        report = asyncio.run(index_folder(settings, folder, None, max_llm_tokens, sync))
+        report = asyncio.run(index_folder(settings, folder, None, max_llm_tokens, sync, wait_s))
         print_json(report.as_dict())
     else:
         with indexing_bar() as progress:
-            report = asyncio.run(index_folder(settings, folder, progress, max_llm_tokens, sync))
+            report = asyncio.run(index_folder(settings, folder, progress, max_llm_tokens, sync, wait_s))
         console.print(two_columns(report.table()))
     raise typer.Exit(report.exit_code)
 
@@ -165,6 +167,7 @@ def delete(
         bool, typer.Option("--purge", help="Compact then, so that no file holds them any more.")
     ] = False,
     as_json: AsJson = False,
+    wait_s: Wait = 0,
 ) -> None:
     """Take documents out of a collection, as one new generation: the next question finds nothing of them."""
     from mrag.collection.filter_forms import short_filter
@@ -172,17 +175,19 @@ def delete(
 
     named = [*(ids or ()), *(read_ids(listed) if listed else ())]
     settings = load_settings(config, tuple(overrides or ()))
-    deletion = delete_documents(settings, named, short_filter(filters or ()), purge)
+    deletion = delete_documents(settings, named, short_filter(filters or ()), purge, wait_s)
     print_json(deletion.as_dict()) if as_json else console.print(two_columns(deletion.table()))
     raise typer.Exit(deletion.exit_code)
 
 
 @app.command()
-def compact(config: Config = None, overrides: Overrides = None, as_json: AsJson = False) -> None:
+def compact(
+    config: Config = None, overrides: Overrides = None, as_json: AsJson = False, wait_s: Wait = 0
+) -> None:
     """Merge a collection's segments into one: what was deleted or replaced is on no disk any more."""
     from mrag.indexing.compact import compact as compacted
 
-    done = compacted(load_settings(config, tuple(overrides or ())))
+    done = compacted(load_settings(config, tuple(overrides or ())), wait_s=wait_s)
     print_json(asdict(done)) if as_json else console.print(two_columns(done.table()))
 
 
@@ -191,12 +196,13 @@ def rollback(
     generation: Annotated[int, typer.Argument(min=1, help="The generation whose content is wanted back.")],
     config: Config = None,
     overrides: Overrides = None,
+    wait_s: Wait = 0,
 ) -> None:
     """Put what an earlier generation held in force again; those since the last compaction are there."""
     from mrag.collection import restore
 
     place = load_settings(config, tuple(overrides or ())).collection
-    restored = restore(place.root, place.name, generation)
+    restored = restore(place.root, place.name, generation, wait_s)
     counts = restored.counts
     console.print(f"generation {restored.generation}: {counts.documents} documents, {counts.records} records")
 

@@ -51,6 +51,10 @@ Config = Annotated[
 Overrides = Annotated[
     list[str] | None, typer.Option("--set", "-s", help="section.key=value over the file; repeatable.")
 ]
+Wait = Annotated[
+    float,
+    typer.Option("--wait", min=0, help="Seconds to wait for another process that writes the collection."),
+]
 ToJson = Annotated[Path | None, typer.Option("--json", help="Write JSON for programs; - is standard output.")]
 STDOUT = Path("-")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")

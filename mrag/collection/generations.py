@@ -102,15 +102,15 @@ def publish_compacted(root: Path, name: str, before: Manifest, segment: SegmentI
         return after
 
 
-def restore(root: Path, name: str, generation: int) -> Manifest:
+def restore(root: Path, name: str, generation: int, wait_s: float = 0) -> Manifest:
     """Puts what an earlier generation held in force again, as the next generation.
 
     Raises NotFoundError (field `collection` or `generation`), and CollectionError for damaged files and where
-    another process writes.
+    another process still writes after `wait_s`.
     """
     existing_manifest(root, name)
     folder = collection_folder(root, name)
-    with lease(root, name), writable(folder), locked(folder / ".lock"):
+    with lease(root, name, wait_s), writable(folder), locked(folder / ".lock"):
         earlier, current = existing_manifest(root, name, generation), existing_manifest(root, name)
         if generation == current.generation:
             return current

@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import socket
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -17,13 +18,15 @@ from mrag.collection.manifest import collection_folder, published_segments
 from mrag.collection.storage import locked, writable
 from mrag.errors import CollectionError
 
+_POLL_S = 0.1
+
 
 @contextmanager
-def lease(root: Path, name: str) -> Iterator[None]:
+def lease(root: Path, name: str, wait_s: float = 0) -> Iterator[None]:
     """Holds the collection, which need not exist yet: from the look at its documents to the publication.
 
     The lock is the system's: it ends with the process that holds it, however that ends. Raises
-    CollectionError where another process writes, and says which.
+    CollectionError where another process still writes after `wait_s`, and says which.
     """
     folder = collection_folder(root, name)
     with writable(folder):
@@ -31,15 +34,27 @@ def lease(root: Path, name: str) -> Iterator[None]:
         file = open(folder / ".writer", "a+", encoding="utf-8")  # noqa: SIM115 (closed below)
     with file:
         with writable(folder):
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise CollectionError(
-                    f"Collection {name!r} is being written by {_holder(file)}: wait until that has ended."
-                ) from None
+            _lock(file, name, wait_s)
             _sign(file)
             clear(root, name)
         yield
+
+
+def _lock(file: IO[str], name: str, wait_s: float) -> None:
+    until = time.monotonic() + wait_s
+    while True:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        except BlockingIOError:
+            left_s = until - time.monotonic()
+            if left_s <= 0:
+                still = f" still, after {wait_s:g} s of waiting," if wait_s else ""
+                raise CollectionError(
+                    f"Collection {name!r} is{still} being written by {_holder(file)}: wait until that has "
+                    "ended, or let the command wait (--wait SECONDS)."
+                ) from None
+        time.sleep(min(_POLL_S, left_s))
 
 
 def _sign(file: IO[str]) -> None:

@@ -18,6 +18,7 @@ from mrag.collection import (
     lease,
     new_segment_id,
     publish_compacted,
+    read_manifest,
     shard_folder,
     shard_of,
     write_shard,
@@ -54,17 +55,43 @@ class Compaction:
         ]
 
 
-def compact(settings: Settings, write: Write | None = None) -> Compaction:
+def compact(settings: Settings, write: Write | None = None, wait_s: float = 0) -> Compaction:
     """Rewrites what lives into one segment of `collection.shards` shards, and removes all else from the disk.
 
     Nothing is asked of a model: vectors are taken as they are, searches find the same with the same scores.
     Earlier generations are gone afterwards; who has one open can go on reading it. `write` writes the shards,
-    by default one after the other. Raises NotFoundError (field `collection`) and CollectionError.
+    by default one after the other. Raises NotFoundError (field `collection`) and CollectionError, also where
+    another process still writes after `wait_s`.
     """
     root, name = settings.collection.root, settings.collection.name
     existing_manifest(root, name)
-    with lease(root, name):
+    with lease(root, name, wait_s):
         return compact_held(settings, write)
+
+
+def compact_if_due(settings: Settings, write: Write | None = None) -> str:
+    """The same where `collection.compaction` asks for it, and in a sentence what came of it; else nothing.
+
+    For a caller that holds the lease and has published: what goes wrong here does not undo its work.
+    """
+    before = read_manifest(settings.collection.root, settings.collection.name)
+    reason = _due(settings, before) if before else ""
+    if not reason:
+        return ""
+    try:
+        done = compact_held(settings, write)
+    except CollectionError as error:
+        return f"failed, for {reason}: {error}"
+    return f"for {reason}: {done.bytes_before / 1e6:.1f} MB before, {done.bytes_after / 1e6:.1f} after"
+
+
+def _due(settings: Settings, manifest: Manifest) -> str:
+    due, segments = settings.collection.compaction, len(manifest.segments)
+    if due.segments is not None and segments > due.segments:
+        return f"{segments} segments"
+    if due.dead_share is not None and manifest.dead_share > due.dead_share:
+        return f"{manifest.dead_share:.0%} dead records"
+    return ""
 
 
 def compact_held(settings: Settings, write: Write | None = None) -> Compaction:

@@ -10,7 +10,7 @@ from typing import Any
 
 from mrag.collection import Collection, duplicates, existing_manifest, known_documents, lease, publish
 from mrag.errors import InputError
-from mrag.indexing.compact import compact_held
+from mrag.indexing.compact import compact_held, compact_if_due
 from mrag.indexing.ledger import Ledger
 from mrag.schema import Filter
 from mrag.settings import Settings
@@ -21,13 +21,14 @@ class Deletion:
     """What came of it. `unknown` are ids that the collection does not have.
 
     `bared` are inputs that were not indexed because a deleted document held their text: the next run
-    over their folder indexes them.
+    over their folder indexes them. `compaction` says what came of one that `collection.compaction` asked for.
     """
 
     deleted: tuple[str, ...]
     unknown: tuple[str, ...]
     bared: tuple[str, ...]
     generation: int
+    compaction: str = ""
 
     @property
     def exit_code(self) -> int:
@@ -39,7 +40,8 @@ class Deletion:
         rows = [("deleted", identifier) for identifier in self.deleted]
         rows += [("unknown", identifier) for identifier in self.unknown]
         rows += [("same text, not indexed", identifier) for identifier in self.bared]
-        return [*rows, ("documents deleted", str(len(self.deleted))), ("generation", str(self.generation))]
+        rows += [("documents deleted", str(len(self.deleted))), ("generation", str(self.generation))]
+        return rows + ([("compacted", self.compaction)] if self.compaction else [])
 
     def as_dict(self) -> dict[str, Any]:
         """The same as JSON values."""
@@ -47,23 +49,26 @@ class Deletion:
 
 
 def delete_documents(
-    settings: Settings, ids: Iterable[str], filter_: Filter = (), purge: bool = False
+    settings: Settings, ids: Iterable[str], filter_: Filter = (), purge: bool = False, wait_s: float = 0
 ) -> Deletion:
     """Deletes the named documents and those that pass the filter, with their replies in the ledger.
 
     What is no document but the duplicate of one is forgotten as such. `purge` compacts then. Raises
     NotFoundError (field `collection`), InputError (field `ids`) where nothing is named, and CollectionError,
-    for a collection that another process writes too.
+    for a collection that another process still writes after `wait_s` too.
     """
     root, name = settings.collection.root, settings.collection.name
     existing_manifest(root, name)
     named = set(ids)
     if not named and not filter_:
         raise InputError("ids", "Name the documents to delete, by their ids or by a filter.")
-    with lease(root, name):
+    with lease(root, name, wait_s):
         deletion = _deleted(settings, named, filter_)
         if purge:
-            deletion = replace(deletion, generation=compact_held(settings).generation)
+            return replace(deletion, generation=compact_held(settings).generation)
+        if compaction := compact_if_due(settings):
+            generation = existing_manifest(root, name).generation
+            return replace(deletion, compaction=compaction, generation=generation)
     return deletion
 
 

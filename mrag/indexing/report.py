@@ -19,6 +19,8 @@ class Report:
     `removed` names the documents that the inputs lack and that are gone from the collection, `withheld` says
     why such were not removed.
 
+    `compaction` says what came of one that `collection.compaction` asked for.
+
     `counts` has every status; they add up to the inputs. `rejected` counts reply parts by reason.
     """
 
@@ -33,6 +35,7 @@ class Report:
     reused: Usage
     seconds: float
     generation: int
+    compaction: str = ""
 
     @property
     def inputs(self) -> int:
@@ -57,6 +60,7 @@ class Report:
         if self.counts[Status.INDEXED] or self.usage.calls:
             rows += self._work()
         rows += [("seconds", f"{self.seconds:.1f}"), ("generation", str(self.generation))]
+        rows += [("compacted", self.compaction)] if self.compaction else []
         rows += [
             (outcome.status.value, f"{outcome.id}: {outcome.detail}".rstrip(": ")) for outcome in self.named
         ]
@@ -99,6 +103,7 @@ class Report:
             "reused_tokens": self.reused.tokens,
             "seconds": self.seconds,
             "generation": self.generation,
+            "compaction": self.compaction,
             "named": [
                 {"id": outcome.id, "status": outcome.status.value, "detail": outcome.detail}
                 for outcome in self.named
@@ -112,6 +117,7 @@ def report(
     generation: int,
     removed: tuple[str, ...] = (),
     withheld: str = "",
+    compaction: str = "",
 ) -> Report:
     """Sums the outcomes, taken one by one: only those with a name to report are kept."""
     counts: Counter[Status] = Counter()
@@ -142,4 +148,5 @@ def report(
         reused=reused,
         seconds=seconds,
         generation=generation,
+        compaction=compaction,
     )

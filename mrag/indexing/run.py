@@ -27,6 +27,7 @@ from mrag.indexing.asking import Asker
 from mrag.indexing.builder import Builder
 from mrag.indexing.builders import make_builder
 from mrag.indexing.cap import Meter, TokenCap, ToldMeter
+from mrag.indexing.compact import Write, compact_if_due
 from mrag.indexing.concurrency import all_of
 from mrag.indexing.diff import Diff, Input, diff, settled, synced
 from mrag.indexing.ledger import Ledger
@@ -79,6 +80,7 @@ async def index_folder(
     progress: Progress | None = None,
     max_llm_tokens: int | None = None,
     sync: bool = False,
+    wait_s: float = 0,
     models: Models | None = None,
 ) -> Report:
     """Indexes what is new or changed in `folder`, as one new generation, by its own models or others.
@@ -87,12 +89,12 @@ async def index_folder(
     `max_llm_tokens` is the cap of this run: documents that it leaves no room for end as `pending`.
     Whatever ends it early leaves the generation before, and in the ledger what was validated.
     Raises InputError for the folder, CollectionError where the settings are not those of the collection or
-    another run writes it, ModelError where no model opens.
+    another run still writes it after `wait_s`, ModelError where no model opens.
     """
     started = time.monotonic()
     root, name = settings.collection.root, settings.collection.name
     await asyncio.to_thread(list_inputs, folder)  # Refuses what is no folder before anything is written.
-    with lease(root, name):
+    with lease(root, name, wait_s):
         inputs, unread = await asyncio.to_thread(scan, folder)
         found = compared(settings, inputs, unread, sync)
         models = models or own_models(settings)
@@ -105,9 +107,10 @@ async def index_folder(
             indexing = _Indexing(settings, builder, models, progress, meter)
             segment, built = await indexing.run(folder, found.to_index)
         found = settled(found, built)
-        generation = published(settings, stamp, segment, found)
+        done = published(settings, stamp, segment, found)
     outcomes = (*unread, *found.outcomes, *built)
-    return report(outcomes, time.monotonic() - started, generation, found.removed, found.withheld)
+    seconds = time.monotonic() - started
+    return report(outcomes, seconds, done.generation, found.removed, found.withheld, done.compaction)
 
 
 def compared(settings: Settings, inputs: Sequence[Input], unread: Sequence[Outcome], sync: bool) -> Diff:
@@ -117,18 +120,28 @@ def compared(settings: Settings, inputs: Sequence[Input], unread: Sequence[Outco
     return synced(inputs, unread, known, duplicates(root, name)) if sync else diff(inputs, known)
 
 
-def published(settings: Settings, stamp: Stamp, segment: SegmentInfo | None, found: Diff) -> int:
-    """Publishes what a run found and wrote, and returns the generation in force: 0 where there is none.
+@dataclass(frozen=True)
+class Published:
+    """The generation in force, 0 where there is none, and what came of a compaction that was due."""
+
+    generation: int
+    compaction: str
+
+
+def published(
+    settings: Settings, stamp: Stamp, segment: SegmentInfo | None, found: Diff, write: Write | None = None
+) -> Published:
+    """Publishes what a run found and wrote, and compacts then if the settings ask for it (by `write`).
 
     `found` is the diff after `settled`. A run with nothing new makes no generation.
     """
     root, name = settings.collection.root, settings.collection.name
     if segment or found.ended or found.duplicates:
-        generation = publish(root, name, stamp, segment, found.ended, found.duplicates).generation
+        publish(root, name, stamp, segment, found.ended, found.duplicates)
         Ledger(root, name).forget(found.ended)
-        return generation
+    compaction = compact_if_due(settings, write)
     manifest = read_manifest(root, name)
-    return manifest.generation if manifest else 0
+    return Published(manifest.generation if manifest else 0, compaction)
 
 
 class _Wanted:

@@ -65,9 +65,19 @@ class SparseSettings(Strict):
     b: float = Field(0.4, ge=0, le=1)
 
 
+class CompactionSettings(Strict):
+    """When a run compacts at its end: where more than this share of all records is dead, or there are more
+    segments. By default never, since a compaction takes the way back to earlier generations.
+    """
+
+    dead_share: float | None = Field(None, ge=0, lt=1)
+    segments: int | None = Field(None, ge=1)
+
+
 class CollectionSettings(Strict):
     """Where collections live. `root` is a folder; documents are spread over `shards` by their id."""
 
     root: Path = Path("collections")
     name: str = Field("default", pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")
     shards: int = Field(1, ge=1, le=1024)
+    compaction: CompactionSettings = CompactionSettings()

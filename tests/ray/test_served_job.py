@@ -59,7 +59,7 @@ def cluster() -> Iterator[None]:
 @pytest.mark.usefixtures("cluster")
 def test_a_job_that_is_to_be_served_says_when_no_service_runs(place: Path) -> None:
     with pytest.raises(SettingsError, match="'mrag', which does not run on this cluster"):
-        index_served(settings_for(place, "none", served=True), place / "documents", None, False)
+        index_served(settings_for(place, "none", served=True), place / "documents")
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +75,7 @@ def service(cluster: None, place: Path) -> Iterator[Settings]:
 
 
 def test_a_served_job_makes_what_a_job_of_its_own_makes(place: Path, service: Settings) -> None:
-    report = index_served(service, place / "documents", None, False)
+    report = index_served(service, place / "documents")
     own = settings_for(place, "own")
     expected = asyncio.run(index_folder(own, place / "documents"))
     assert report.counts == expected.counts

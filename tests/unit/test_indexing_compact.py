@@ -11,10 +11,11 @@ import pytest
 from typer.testing import CliRunner
 
 from mrag import cli
-from mrag.collection import Collection, known_documents, restore
+from mrag.collection import Collection, existing_manifest, known_documents, restore
 from mrag.collection import collection as collection_module
 from mrag.collection.manifest import Manifest, ShardInfo
 from mrag.errors import CollectionError, NotFoundError
+from mrag.indexing import compact as compact_module
 from mrag.indexing.compact import compact, write_compacted
 from mrag.indexing.delete import delete_documents
 from mrag.indexing.run import index_folder
@@ -111,6 +112,63 @@ def test_an_open_generation_can_be_read_after_it_was_compacted_away(library: Pat
 def test_there_must_be_something_to_compact(library: Path) -> None:
     with pytest.raises(NotFoundError):
         compact(settings(library, collection={"root": library / "none"}))
+
+
+# --------------------------------------------------------------------------- by policy
+
+
+def policy(place: Path, **limits: Any) -> dict[str, Any]:
+    return {"collection": {"root": place / "root", "shards": 2, "compaction": limits}}
+
+
+def test_a_run_compacts_where_there_are_too_many_segments(place: Path) -> None:
+    tree = policy(place, segments=2)
+    texts = {"a": ALMA}
+    for number in range(2):
+        write(place, texts | {f"n{number}": f"Pier {number}."})
+        sync(place, **tree)
+    assert len(existing_manifest(place / "root", "default").segments) == 2
+    before = sync(place, **tree)
+    assert (before.compaction, before.generation) == ("", 2)
+    write(place, {"a": ALMA, "b": TOVE})
+    report = sync(place, **tree)
+    assert report.compaction.startswith("for 3 segments: ")
+    assert ("compacted", report.compaction) in report.table()
+    assert report.as_dict()["compaction"] == report.compaction
+    manifest = existing_manifest(place / "root", "default")
+    assert (report.generation, manifest.generation, len(manifest.segments)) == (4, 4, 1)
+    assert known_documents(place / "root", "default").keys() == {"a.txt", "b.txt"}
+    assert sync(place, **tree).generation == 4
+
+
+def test_a_run_compacts_where_too_much_is_dead(library: Path) -> None:
+    tree = policy(library, dead_share=0.5)
+    kept = delete_documents(settings(library, **tree), ["a"])
+    assert (kept.compaction, kept.generation) == ("", 2)
+    done = delete_documents(settings(library, **tree), ["b"])
+    assert done.compaction.startswith("for 75% dead records: ")
+    assert ("compacted", done.compaction) in done.table()
+    assert done.generation == existing_manifest(library / "root", "default").generation == 4
+    assert not bytes_with(library, "ferry")
+
+
+def test_a_compaction_that_fails_at_the_end_of_a_run_costs_nothing_of_it(
+    library: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: Any) -> Any:
+        raise CollectionError("The disk is full.")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(compact_module, "publish_compacted", refuse)
+        done = delete_documents(settings(library, **policy(library, dead_share=0.2)), ["a", "b"])
+    assert done.compaction == "failed, for 75% dead records: The disk is full."
+    assert (done.deleted, done.generation, done.exit_code) == (("a", "b"), 2, 0)
+    assert known_documents(library / "root", "default").keys() == {"c"}
+
+
+def test_nothing_compacts_by_itself_unless_it_is_told_to(library: Path) -> None:
+    assert delete_documents(settings(library), ["a", "b"]).generation == 2
+    assert bytes_with(library, "ferry")
 
 
 # --------------------------------------------------------------------------- going back
