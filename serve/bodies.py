@@ -53,7 +53,7 @@ class EvidenceBody(Body):
 
     w: int | None = Field(None, le=MAX_POOL, description="Candidates in the pool.")
     k: int | None = Field(None, le=MAX_POOL, description="Candidates that are read.")
-    select: Literal["listed", "labels", "each", "off"] | None = Field(
+    select: Literal["listed", "labels", "each", "likelihood", "off"] | None = Field(
         None, description="How they are selected from the pool."
     )
     quoting: Literal["pointed", "copied"] | None = Field(

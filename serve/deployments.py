@@ -12,7 +12,7 @@ from mrag.collection.manifest import Manifest, Part, existing_manifest
 from mrag.collection.sparse import SparseStatistics
 from mrag.errors import MragError
 from mrag.models.encoder import Kind
-from mrag.models.language_model import Choice, Completion, LanguageModel, Request
+from mrag.models.language_model import Choice, Completion, LanguageModel, Likelihood, Request
 from mrag.models.opening import counting_model, open_encoder, open_language_model
 from mrag.query.blueprints import load_blueprints
 from mrag.query.evidence import EvidenceExtractor, Extraction
@@ -67,6 +67,10 @@ class LanguageModelDeployment:
     async def choose(self, request: Request, labels: Sequence[str]) -> Choice:
         """The next token among `labels`."""
         return await self._model.choose(request, labels)
+
+    async def likelihood(self, request: Request, reply: str) -> Likelihood:
+        """How likely a given reply is."""
+        return await self._model.likelihood(request, reply)
 
 
 class PartDeployment:

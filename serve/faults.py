@@ -42,6 +42,8 @@ OPENAI_PATHS = ("/v1/chat/completions", "/v1/models")
 # What is not listed is the service's own fault.
 _TYPES = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
 
+# The core's sentence names the folder of the collections, which is nobody's business out there.
+NO_COLLECTION = "There is no such collection, or none that you may ask: GET /v1/collections lists them."
 # The first that fits holds.
 STATUSES: dict[type[MragError], tuple[int, str]] = {
     NotFoundError: (404, "not_found"),
@@ -56,7 +58,9 @@ STATUSES: dict[type[MragError], tuple[int, str]] = {
 def fault_of(error: MragError) -> tuple[int, Fault]:
     """How an error is told: its status and its fault."""
     status, code = next(told for kind, told in STATUSES.items() if isinstance(error, kind))
-    return status, fault(code, str(error), getattr(error, "field", None))
+    field = getattr(error, "field", None)
+    unseen = isinstance(error, NotFoundError) and field == "collection"
+    return status, fault(code, NO_COLLECTION if unseen else str(error), field)
 
 
 def broken(error: Exception) -> Fault:

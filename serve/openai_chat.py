@@ -14,7 +14,7 @@ from typing import Any
 from mrag.errors import InputError, MragError
 from mrag.query.footnotes import Footnote, footnoted
 from mrag.query.turns import Turn, turns_of
-from mrag.schema import Answer, Source, StageTrace, Usage
+from mrag.schema import Answer, StageTrace, Usage
 from serve.events import Event, Events
 from serve.faults import Fault, broken, fault_of, openai_error
 from serve.openai_values import (
@@ -31,7 +31,7 @@ from serve.openai_values import (
 
 _log = logging.getLogger(__name__)
 
-Link = Callable[[Source], str]
+Link = Callable[[Footnote], str]
 
 
 def asked_in(body: ChatBody) -> tuple[str, tuple[Turn, ...]]:
@@ -125,7 +125,7 @@ class Completing:
                     start_index=note.start + shift,
                     end_index=note.end + shift,
                     title=note.title,
-                    url=self.link(note.source),
+                    url=self.link(note),
                 )
             )
             for note in notes

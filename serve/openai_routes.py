@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from functools import partial
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import urlencode
 
 from fastapi import APIRouter, Depends, Request
 from fastapi.responses import StreamingResponse
 
 from mrag.errors import InputError, NotFoundError
+from mrag.query.footnotes import Footnote
 from mrag.query.offered import Offer, offer_of, offers
-from mrag.schema import Source
 from mrag.settings import Settings
 from serve.access import Guard, Visitor
 from serve.desk import Desk
@@ -83,7 +83,13 @@ async def _chosen(
     )
 
 
-def _link(settings: Settings, request: Request, collection: str, source: Source) -> str:
+def _link(settings: Settings, request: Request, collection: str, note: Footnote) -> str:
+    """The page, opened at what is cited: a browser can show it, and asks for a token where one is needed."""
     base = settings.serve.public_url or str(request.base_url)
-    document = quote(source.document_id, safe="")
-    return f"{base.rstrip('/')}/v1/documents/{document}?collection={quote(collection, safe='')}"
+    place = {
+        "document": note.source.document_id,
+        "collection": collection,
+        "units": ",".join(map(str, note.source.units)),
+        "quote": note.quote,
+    }
+    return f"{base.rstrip('/')}/#{urlencode({name: told for name, told in place.items() if told})}"

@@ -7,7 +7,7 @@ from typing import Any
 
 from mrag.collection import Description, Overview
 from mrag.models.encoder import Kind
-from mrag.models.language_model import Choice, Completion, LanguageModel, Message, Request
+from mrag.models.language_model import Choice, Completion, LanguageModel, Likelihood, Message, Request
 from mrag.query.library import OpenedDocument
 from mrag.schema import Vectors
 from serve.calls import call, iterate
@@ -46,6 +46,11 @@ class RemoteLanguageModel:
         """The next token among `labels`."""
         choice: Choice = await call(self._handle.choose, request, tuple(labels))
         return choice
+
+    async def likelihood(self, request: Request, reply: str) -> Likelihood:
+        """How likely a given reply is."""
+        likelihood: Likelihood = await call(self._handle.likelihood, request, reply)
+        return likelihood
 
     def count_tokens(self, text: str) -> int:
         """Counted here, without a call."""

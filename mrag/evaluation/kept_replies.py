@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from mrag.collection.storage import atomic_write, writable
 from mrag.errors import MragError
-from mrag.models.language_model import Choice, Completion, LanguageModel, Message, Request
+from mrag.models.language_model import Choice, Completion, LanguageModel, Likelihood, Message, Request
 from mrag.models.opening import counting_model, open_reviving_model
 from mrag.models.request_key import request_key
 from mrag.schema import Usage
@@ -133,6 +133,14 @@ class KeepingModel:
         key = request_key(request, self.name, labels=list(labels))
         return await self._reply(key, ask, _choice)
 
+    async def likelihood(self, request: Request, reply: str) -> Likelihood:
+        """How likely a given reply is, likewise kept."""
+
+        async def ask(model: LanguageModel) -> Entry:
+            return asdict(await model.likelihood(request, reply))
+
+        return await self._reply(request_key(request, self.name, reply=reply), ask, _likelihood)
+
     def count_tokens(self, text: str) -> int:
         """As the engine counts."""
         return self._counting.count_tokens(text)
@@ -201,6 +209,10 @@ def _completion(entry: Entry) -> Completion:
 def _choice(entry: Entry) -> Choice:
     logprobs = {label: float(value) for label, value in entry["logprobs"].items()}
     return Choice(logprobs, Usage(**entry["usage"]))
+
+
+def _likelihood(entry: Entry) -> Likelihood:
+    return Likelihood(float(entry["logprob"]), Usage(**entry["usage"]))
 
 
 async def open_keeping_model(settings: LanguageModelSettings, folder: Path | None) -> KeepingModel:

@@ -55,6 +55,14 @@ class Choice:
     usage: Usage
 
 
+@dataclass(frozen=True)
+class Likelihood:
+    """Log-probability of a given reply, all of its tokens together, and what it cost to know."""
+
+    logprob: float
+    usage: Usage
+
+
 def paid(error: ModelError) -> Usage:
     """What a call cost that ended in this error: nothing where no reply came."""
     return Usage(1, *error.tokens) if any(error.tokens) else Usage()
@@ -84,6 +92,9 @@ class LanguageModel(Protocol):
 
     async def choose(self, request: Request, labels: Sequence[str]) -> Choice:
         """The next token among `labels`; NoLogprobsError where the engine can't weigh them."""
+
+    async def likelihood(self, request: Request, reply: str) -> Likelihood:
+        """How likely this `reply` is; NoLogprobsError where the engine can't tell. Nothing is generated."""
 
     def count_tokens(self, text: str) -> int:
         """Tokens of bare `text`, as this model counts them."""

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import TypeVar
 
 from mrag.errors import EngineDeadError, ModelError
-from mrag.models.language_model import Choice, Completion, LanguageModel, Message, Request
+from mrag.models.language_model import Choice, Completion, LanguageModel, Likelihood, Message, Request
 
 T = TypeVar("T")
 
@@ -44,6 +44,10 @@ class RevivingModel:
     async def choose(self, request: Request, labels: Sequence[str]) -> Choice:
         """The next token among `labels`."""
         return await self._twice(lambda model: model.choose(request, labels))
+
+    async def likelihood(self, request: Request, reply: str) -> Likelihood:
+        """How likely a given reply is."""
+        return await self._twice(lambda model: model.likelihood(request, reply))
 
     def stream(self, request: Request) -> AsyncIterator[str]:
         """The reply in pieces; not asked again, since a part of it may be read already."""

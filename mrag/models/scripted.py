@@ -14,7 +14,7 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass as checked_dataclass
 
 from mrag.errors import EmptyReplyError, EngineDeadError, ModelError, ModelTimeoutError, SettingsError
-from mrag.models.language_model import Choice, Completion, Message, Request
+from mrag.models.language_model import Choice, Completion, Likelihood, Message, Request
 from mrag.models.skeleton import ModelSkeleton
 from mrag.schema import Usage
 from mrag.settings import ScriptedSettings
@@ -32,8 +32,9 @@ class Rule:
     """One scripted reply, used for requests of `purpose` (None: any) that contain every string.
 
     `reply` is text, or a JSON value that is sent as its text. For `choose` it is one of the labels,
-    or a mapping of labels to log-probabilities. `times` bounds how often the rule is used, so that
-    a second one can answer the same prompt differently. `error` is raised in place of a reply.
+    or a mapping of labels to log-probabilities; for `likelihood` a number. `times` bounds how often the
+    rule is used, so that a second one can answer the same prompt differently. `error` is raised in place
+    of a reply.
     """
 
     reply: Any = None
@@ -125,6 +126,12 @@ class ScriptedModel(ModelSkeleton):
             raise ModelError(f"The script for {request.purpose} names labels that were not asked: {unknown}.")
         logprobs = {label: float(given.get(label, UNLIKELY)) for label in labels}
         return Choice(logprobs, Usage(1, self.count_prompt_tokens(request.messages), 1))
+
+    async def _likelihood(self, request: Request, reply: str) -> Likelihood:
+        rule = await self._rule(request)
+        told = rule.text if isinstance(rule, Completion) else rule.reply
+        tokens = self.count_prompt_tokens(request.messages) + self.count_tokens(reply)
+        return Likelihood(float(told), Usage(1, tokens, 1))
 
     async def _rule(self, request: Request) -> Rule | Completion:
         self.asked.append(request)

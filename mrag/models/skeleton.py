@@ -13,9 +13,10 @@ from mrag.errors import (
     ModelError,
     ModelTimeoutError,
     MragError,
+    NoLogprobsError,
     PromptTooLongError,
 )
-from mrag.models.language_model import Choice, Completion, Message, Request
+from mrag.models.language_model import Choice, Completion, Likelihood, Message, Request
 from mrag.models.replies import answer_of
 from mrag.schema import Usage
 
@@ -89,6 +90,13 @@ class ModelSkeleton(ABC):
             with self._faults_named(request):
                 return await self._choose(request, labels)
 
+    async def likelihood(self, request: Request, reply: str) -> Likelihood:
+        """How likely a given reply is."""
+        self._admit(request, self.count_tokens(reply) + 1)
+        async with self._turn(request) as deadline, self._until(deadline, request):
+            with self._faults_named(request):
+                return await self._likelihood(request, reply)
+
     @abstractmethod
     def count_tokens(self, text: str) -> int:
         """Tokens of bare `text`, as this model counts them."""
@@ -109,6 +117,9 @@ class ModelSkeleton(ABC):
 
     @abstractmethod
     async def _choose(self, request: Request, labels: Sequence[str]) -> Choice: ...
+
+    async def _likelihood(self, request: Request, reply: str) -> Likelihood:
+        raise NoLogprobsError(f"{self.name} does not tell how likely a given reply is.")
 
     def _admit(self, request: Request, reply_tokens: int) -> None:
         if self._closed:

@@ -16,7 +16,7 @@ from typing import Any
 from mrag.errors import EngineDeadError, ModelError, NoLogprobsError
 from mrag.models.chat import ChatTokenizer
 from mrag.models.crash_handlers import segv_handler_kept
-from mrag.models.language_model import Choice, Completion, Message, Request
+from mrag.models.language_model import Choice, Completion, Likelihood, Message, Request
 from mrag.models.skeleton import ModelSkeleton, final
 from mrag.models.watchdog import Watchdog
 from mrag.models.weights import ensure_weights, weights_identity
@@ -133,12 +133,20 @@ class VllmModel(ModelSkeleton):
         logprobs = {label: float(found[token].logprob) for label, token in tokens.items()}
         return Choice(logprobs, _usage(output))
 
-    async def _whole(self, request: Request, **decoding: Any) -> Any:
-        async with contextlib.aclosing(self._outputs(request, "FINAL_ONLY", **decoding)) as outputs:
+    async def _likelihood(self, request: Request, reply: str) -> Likelihood:
+        tokens = self._chatting().plain.ids(reply)
+        output = await self._whole(request, tokens, max_tokens=1, temperature=0.0, prompt_logprobs=0)
+        told = zip(tokens, output.prompt_logprobs[-len(tokens) :], strict=True) if tokens else ()
+        return Likelihood(sum(float(found[token].logprob) for token, found in told), _usage(output))
+
+    async def _whole(self, request: Request, begun: Sequence[int] = (), **decoding: Any) -> Any:
+        async with contextlib.aclosing(self._outputs(request, "FINAL_ONLY", begun, **decoding)) as outputs:
             return [output async for output in outputs][-1]
 
-    async def _outputs(self, request: Request, kind: str, **decoding: Any) -> AsyncGenerator[Any, None]:
-        """The engine's outputs of one request; closing this aborts it in the engine."""
+    async def _outputs(
+        self, request: Request, kind: str, begun: Sequence[int] = (), **decoding: Any
+    ) -> AsyncGenerator[Any, None]:
+        """The engine's outputs of one request, whose reply has `begun` so; closing this aborts it there."""
         from vllm import SamplingParams
         from vllm.sampling_params import RequestOutputKind
 
@@ -146,7 +154,8 @@ class VllmModel(ModelSkeleton):
             raise ModelError(f"{self.name} was loaded in another event loop: open one model for each loop.")
         with self._refusals(request):
             params = SamplingParams(output_kind=RequestOutputKind[kind], **decoding)
-            prompt = {"type": "token", "prompt_token_ids": self._chatting().prompt_ids(request.messages)}
+            ids = [*self._chatting().prompt_ids(request.messages), *begun]
+            prompt = {"type": "token", "prompt_token_ids": ids}
             number = f"{request.purpose}-{next(self._numbers)}"
             async with contextlib.aclosing(self._engine.generate(prompt, params, number)) as outputs:
                 async for output in outputs:

@@ -10,6 +10,7 @@ from mrag.models.language_model import LanguageModel, paid
 from mrag.query.margin import margin
 from mrag.query.select_each import EachSelection
 from mrag.query.select_labels import LabelSelection
+from mrag.query.select_likelihood import LikelihoodSelection
 from mrag.query.select_listed import ListedSelection
 from mrag.query.selection import Form, Ranking, countdown
 from mrag.schema import Candidate, Pool, Usage
@@ -33,6 +34,7 @@ class Selector:
             "listed": ListedSelection(model),
             "labels": LabelSelection(model),
             "each": EachSelection(model),
+            "likelihood": LikelihoodSelection(model),
         }
 
     async def select(

@@ -121,7 +121,7 @@ class SaneReader(Strict):
     name: Literal["sane"] = "sane"
     w: int = Field(20, ge=1)
     k: int = Field(5, ge=1)
-    select: Literal["listed", "labels", "each", "off"] = "listed"
+    select: Literal["listed", "labels", "each", "likelihood", "off"] = "listed"
     rank_weight: float = Field(1.0, ge=0)
     skip_margin: float | None = Field(None, ge=0, le=1)
     synopsis: SynopsisSettings = SynopsisSettings()

@@ -127,6 +127,7 @@ class ScriptedReplies(LanguageModelContract):
         for call in (
             model.complete(ask("x")),
             model.choose(ask("x"), ["A"]),
+            model.likelihood(ask("x"), "A"),
             anext(aiter(model.stream(ask("x")))),
         ):
             with pytest.raises(EngineDeadError, match="closed"):

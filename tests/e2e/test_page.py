@@ -128,6 +128,14 @@ def test_a_document_shows_who_points_to_its_units(page: Page, url: str) -> None:
     assert "When was Alma built?" in page.text("#unit-1 .records li")
 
 
+def test_a_citation_of_the_chat_opens_the_document_at_its_quote(page: Page, url: str) -> None:
+    body = {"model": "harbour:sane", "messages": [{"role": "user", "content": QUESTION}]}
+    message = httpx.post(f"{url}/v1/chat/completions", json=body).json()["choices"][0]["message"]
+    page.open(message["annotations"][0]["url_citation"]["url"])
+    page.until(lambda: page.text("#document-title") == f"About {FERRY}")
+    assert page.text("#units .cited mark") == ALMA
+
+
 def test_everything_can_be_reached_by_keyboard(page: Page, url: str) -> None:
     page.open(url).ask()
     page.one("#rows a")

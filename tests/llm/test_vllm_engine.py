@@ -109,6 +109,32 @@ async def test_labels_are_probabilities_among_themselves(engine: VllmModel) -> N
 
 
 @together
+async def test_a_reply_is_likelier_where_it_fits_and_the_same_beside_others(engine: VllmModel) -> None:
+    asked = ask("What is the capital of France?")
+    told = [await engine.likelihood(asked, reply) for reply in ("The capital of France is Paris.", "Paris")]
+    odd = await engine.likelihood(asked, "The capital of France is potato.")
+    assert told[0].logprob > odd.logprob
+    assert told[0].usage == Usage(
+        1,
+        engine.count_prompt_tokens(asked.messages) + engine.count_tokens("The capital of France is Paris."),
+        1,
+    )
+    others = [engine.likelihood(ask(f"Tell me of number {n}."), "It is odd.") for n in range(8)]
+    again, *_ = await asyncio.gather(engine.likelihood(asked, "Paris"), *others)
+    assert again.logprob == pytest.approx(told[1].logprob, abs=0.5)
+    assert (await engine.likelihood(asked, "")).logprob == 0
+
+
+@together
+async def test_a_likelihood_is_the_sum_of_the_chances_of_its_tokens(engine: VllmModel) -> None:
+    request = ask("Pick a letter from A to D.")
+    choice = (await engine.choose(request, ["A", "B", "C", "D"])).logprobs
+    one = {label: (await engine.likelihood(request, label)).logprob for label in choice}
+    for label in choice:
+        assert one[label] - one["A"] == pytest.approx(choice[label] - choice["A"], abs=0.3)
+
+
+@together
 async def test_a_label_of_several_tokens_is_refused(engine: VllmModel) -> None:
     with pytest.raises(NoLogprobsError, match="'two words' is 2 tokens") as caught:
         await engine.choose(ask("Pick."), ["A", "two words"])

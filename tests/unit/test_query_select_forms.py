@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mrag.errors import InputError, ModelError, NoLogprobsError
-from mrag.models.language_model import Request
+from mrag.models.language_model import Likelihood, Request
 from mrag.models.scripted import UNLIKELY, Rule, ScriptedModel, prompt_of
 from mrag.query.select import Selection, Selector
 from mrag.schema import Pool, Usage
@@ -25,6 +25,7 @@ NUMBERS = ("one", "two", "three", "four", "five", "six")
 SIX = pool(*(candidate(f"The {word} pier.", f"doc-{n}") for n, word in enumerate(NUMBERS, 1)))
 LABELS = SaneReader(k=3, select="labels")
 EACH = SaneReader(k=3, select="each")
+LIKELIHOOD = SaneReader(k=3, select="likelihood")
 
 
 def ranks(selection: Selection) -> list[int]:
@@ -162,10 +163,41 @@ async def test_a_pool_beyond_the_alphabet_is_asked_about_whole() -> None:
     assert len(model.asked) == 30
 
 
-# --------------------------------------------------------------------------- what both share
+# --------------------------------------------------------------------------- likelihood
 
 
-@pytest.mark.parametrize("reader", [LABELS, EACH], ids=lambda reader: reader.select)
+def likely(scores: Mapping[int, float]) -> ScriptedModel:
+    """Finds the question so likely after these candidates, and most unlikely after the others."""
+    return ScriptedModel(lambda request: str(scores.get(asked_about(request), -90.0)))
+
+
+async def test_the_likelier_the_question_the_better_the_candidate() -> None:
+    model = likely({6: -20.5, 4: -31.0, 2: -30.9})
+    alone = LIKELIHOOD.model_copy(update={"rank_weight": 0})
+    selection = await Selector(model).select("Which pier is it?", SIX, alone)
+    assert ranks(selection) == [6, 2, 4]
+    assert (selection.usage.calls, selection.notes) == (6, ("Selection made 6 requests, one a candidate.",))
+    fused = await Selector(model).select("Which pier is it?", SIX, LIKELIHOOD)
+    assert ranks(fused) == [2, 1, 6]
+    assert all("Which pier" not in prompt_of(request) for request in model.asked)
+
+
+async def test_the_likelihood_is_that_of_the_question_on_one_line() -> None:
+    told: list[str] = []
+
+    class Telling(ScriptedModel):
+        async def likelihood(self, request: Request, reply: str) -> Likelihood:
+            told.append(reply)
+            return Likelihood(-1.0, Usage(1, 9, 1))
+
+    await Selector(Telling(())).select("Which pier\nis it?", SIX, LIKELIHOOD)
+    assert set(told) == {"Which pier is it?"}
+
+
+# --------------------------------------------------------------------------- what they share
+
+
+@pytest.mark.parametrize("reader", [LABELS, EACH, LIKELIHOOD], ids=lambda reader: reader.select)
 async def test_an_engine_without_log_probabilities_lists(reader: SaneReader) -> None:
     error = NoLogprobsError("It gives no log-probabilities: use a selection that needs none.")
     error.tokens = (40, 1)
@@ -196,7 +228,7 @@ async def test_an_engine_that_can_not_list_either_leaves_the_retrieval_order() -
     assert [note[:19] for note in selection.notes] == ["Selection by each f", "Selection by listed"]
 
 
-@pytest.mark.parametrize("form", ["listed", "labels", "each"])
+@pytest.mark.parametrize("form", ["listed", "labels", "each", "likelihood"])
 async def test_what_is_shown_is_what_the_settings_say(form: str) -> None:
     titled = [candidate(f"Pier {n} is long. It is old.", f"doc-{n}", title="Piers") for n in (1, 2)]
     reader = SaneReader(k=1, select=form, synopsis=SynopsisSettings(metadata_tokens=0, excerpt_tokens=0))  # type: ignore[arg-type]
@@ -215,7 +247,8 @@ async def test_what_is_shown_is_what_the_settings_say(form: str) -> None:
 
 
 def labels_of(request: Request) -> str:
-    return "A" if "<candidates>" in prompt_of(request) else "Yes"
+    prompt = prompt_of(request)
+    return "A" if "<candidates>" in prompt else "-1" if "Write a question" in prompt else "Yes"
 
 
 def wide(n: int) -> Pool:
@@ -229,17 +262,22 @@ def wide(n: int) -> Pool:
         ("labels", 1100, "shortened to 50%"),
         ("labels", 250, "Only the first"),
         ("each", 150, "shortened to 50%"),
+        ("likelihood", 130, "shortened to 50%"),
     ],
 )
 async def test_a_small_window_shows_less_and_says_so(form: str, window: int, note: str) -> None:
-    model = ScriptedModel(lambda request: "A" if "[A]" in prompt_of(request) else "No", window_tokens=window)
+    def reply(request: Request) -> str:
+        prompt = prompt_of(request)
+        return "A" if "[A]" in prompt else "-7" if "Write a question" in prompt else "No"
+
+    model = ScriptedModel(reply, window_tokens=window)
     selection = await Selector(model).select("Which pier?", wide(12), SaneReader(k=3, select=form))  # type: ignore[arg-type]
     assert ranks(selection) == [1, 2, 3]
     assert any(note in sentence for sentence in selection.notes)
     assert all(model.count_prompt_tokens(request.messages) < window for request in model.asked)
 
 
-@pytest.mark.parametrize("reader", [LABELS, EACH], ids=lambda reader: reader.select)
+@pytest.mark.parametrize("reader", [LABELS, EACH, LIKELIHOOD], ids=lambda reader: reader.select)
 async def test_a_question_beyond_the_window_is_refused_by_name(reader: SaneReader) -> None:
     with pytest.raises(InputError, match="too long") as error:
         await Selector(ScriptedModel([], window_tokens=500)).select("why " * 500, SIX, reader)
@@ -299,7 +337,7 @@ REPLY = st.one_of(
 
 @given(
     st.lists(REPLY, min_size=1, max_size=8),
-    st.sampled_from(["listed", "labels", "each", "off"]),
+    st.sampled_from(["listed", "labels", "each", "likelihood", "off"]),
     st.integers(1, 8),
     st.integers(0, 6),
     st.sampled_from([0.0, 1.0]),

@@ -211,7 +211,7 @@ async def test_a_body_that_is_not_json_is_refused() -> None:
 @pytest.mark.parametrize(
     ("error", "status", "code"),
     [
-        (NotFoundError("collection", "There is no collection x."), 404, "not_found"),
+        (NotFoundError("document", "There is no document x."), 404, "not_found"),
         (InputError("retrieval", "Nothing but keys is searched."), 400, "bad_input"),
         (CollectionError("The manifest is damaged."), 500, "internal"),
         (ModelTimeoutError("Too late."), 504, "timeout"),
@@ -328,3 +328,10 @@ async def test_the_openapi_page_describes_requests_replies_and_errors() -> None:
     )
     assert schemas["QueryBody"]["properties"]["budget_tokens"]["description"]
     assert set(schemas["Answer"]["properties"]) >= {"text", "evidence", "sources", "trace", "notes"}
+
+
+async def test_nobody_is_told_where_the_collections_lie() -> None:
+    error = NotFoundError("collection", "There is no collection x in /srv/secret: index one first.")
+    reply = await post("/v1/query", {"question": "Who?"}, stages=Stages(error))
+    assert (reply.status_code, reply.json()["error"]["field"]) == (404, "collection")
+    assert "/srv" not in reply.text
