@@ -36,7 +36,7 @@ from mrag.collection.dense import KEYS
 from mrag.collection.jvm import cast, java, java_class, java_path
 from mrag.collection.sparse import KEYS as LUCENE
 from mrag.collection.sparse import TEXT
-from mrag.collection.vector_files import faiss, mapped_vectors
+from mrag.collection.vector_files import mapped_vectors
 from mrag.indexing.compact import compact
 from mrag.schema import Leg, Query
 from mrag.settings import DenseSettings, SparseSettings, parse_settings
@@ -163,7 +163,7 @@ def compared(
 def search_faiss(vectors: Any, query: Query) -> Any:
     """The best by FAISS, without a selector."""
     assert query.vector is not None
-    return vectors.search(query.vector.reshape(1, -1), query.depth, params=faiss().SearchParameters())
+    return vectors.search(query.vector.reshape(1, -1), query.depth)
 
 
 def bare_lucene(index: Path) -> Callable[[Query], Any]:

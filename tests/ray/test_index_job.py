@@ -165,3 +165,9 @@ def test_a_synced_and_compacted_collection_holds_what_the_folder_has(folder: Pat
     assert contents(settings, ("a.md", "b/a.md", "d")) == before
     assert not [path for path in tmp_path.rglob("documents.arrow") if b"Karen" in path.read_bytes()]
     assert counts(index(settings, folder)) == {"unchanged": 3, "empty": 1}
+    limits = {**settings.collection.model_dump(), "compaction": {"segments": 1}}
+    (folder / "new.txt").write_text("A new pier.")
+    report = index(settings_for(tmp_path / "collections", collection=limits), folder)
+    assert report.compaction.startswith("for 2 segments: ")
+    assert (counts(report)["indexed"], report.generation) == (1, 5)
+    assert contents(settings, ("a.md", "b/a.md", "d")) == before
