@@ -30,6 +30,9 @@ class Meters:
             "Answers: answered, abstained, or answered from raw units for want of evidence.",
             ("collection", "reader", "outcome"),
         )
+        self._partial = Counter(
+            "mrag_partial_total", "Questions that a part did not answer.", ("collection",)
+        )
         self._rows = Counter("mrag_evidence_rows_total", "Rows of evidence, by verdict.", ("verdict",))
         self._stage_seconds = Histogram("mrag_stage_seconds", "Stages of questions.", SECONDS, ("stage",))
         self._tokens = Counter("mrag_llm_tokens_total", "Of language models.", ("stage", "direction"))
@@ -43,6 +46,8 @@ class Meters:
     def found(self, question: Question, result: Pool | Evidence | Answer) -> None:
         """What came of a question."""
         self._generation.set(result.generation, tags={"collection": question.collection})
+        if result.partial:
+            self._partial.inc(tags={"collection": question.collection})
         if isinstance(result, Pool):
             return
         for stage in result.trace:

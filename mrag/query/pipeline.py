@@ -68,6 +68,7 @@ class Evidence:
     generation: int
     trace: tuple[StageTrace, ...]
     notes: tuple[str, ...] = ()
+    partial: bool = False
 
 
 T = TypeVar("T", Rewritten, Pool, Selection, Around, Extraction, Generated)
@@ -262,6 +263,7 @@ def _evidence(answer: Answer) -> Evidence:
         answer.generation,
         answer.trace,
         answer.notes,
+        answer.partial,
     )
 
 

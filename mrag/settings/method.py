@@ -107,9 +107,10 @@ class SaneReader(Strict):
     """SANE: w candidates, k of them selected, their evidence extracted, an answer from the table.
 
     `select` is the form of selection: k are `listed` in one reply (eq. 8), ranked by the probability of one
-    token (`labels`), judged in w requests (`each`), or the retrieval's first k (`off`). In the middle two
-    the retrieval's rank counts `rank_weight` times the model's. `skip_margin` spares the call where every
-    leg puts the same k first by this share of its scores.
+    token (`labels`), judged in w requests (`each`), ranked in as many by the `likelihood` of the question
+    after them, or the retrieval's first k (`off`). In the middle three the retrieval's rank counts
+    `rank_weight` times the model's. `skip_margin` spares the call where every leg puts the same k first by
+    this share of its scores.
     `quoting` says how a row gives its quote: `pointed` names a sentence, `copied` (the paper) writes it out.
     `read` is what the extractor is shown, `neighbours` how many units before and after each selected one.
     `derive` lets a table of figures end with rows computed from it. `extract` and `blueprints` switched off
@@ -152,8 +153,12 @@ ReaderSettings = Annotated[PlainReader | SaneReader, Field(discriminator="name")
 
 
 class Method(Strict):
-    """builder x retrieval x reader: how records are made, found and read."""
+    """builder x retrieval x reader: how records are made, found and read.
+
+    Deviation: the defaults are for the small local model, which finds by keys alone, and selects from a
+    list, less than plain retrieval does (docs/notebook.md). The shipped methods are the papers'.
+    """
 
     builder: BuilderSettings = MarkersBuilder()
     retrieval: RetrievalSettings = RetrievalSettings(name="keys+units")
-    reader: ReaderSettings = SaneReader()
+    reader: ReaderSettings = SaneReader(select="labels")

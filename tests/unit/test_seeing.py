@@ -6,12 +6,15 @@ import json
 import logging
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
 
 from mrag.errors import ModelError
+from mrag.query.question import Question
+from mrag.schema import Pool
 from mrag.settings import parse_settings
 from serve.access import Key
 from serve.metrics import Meters
@@ -99,6 +102,22 @@ async def test_an_answer_is_counted_by_outcome_stage_and_verdict(kept: Any) -> N
         ("other", "404"),
     ]
     assert len(kept["mrag_request_seconds"]) == 6
+
+
+async def test_what_a_part_did_not_answer_is_counted_and_told(
+    kept: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = Stages.retrieve
+
+    async def partly(stages: Stages, question: Question, w: int) -> Pool:
+        return replace(await whole(stages, question, w), partial=True, notes=("Part 2 of 2 is missing.",))
+
+    monkeypatch.setattr(Stages, "retrieve", partly)
+    async with client() as http:
+        for route in ("query", "retrieve", "evidence"):
+            reply = (await http.post(f"/v1/{route}", json={"question": "Who?"})).json()
+            assert (reply["partial"], reply["notes"][0]) == (True, "Part 2 of 2 is missing.")
+    assert kept["mrag_partial_total"] == [({"collection": "default"}, 1)] * 3
 
 
 async def test_no_answer_and_raw_units_are_told_apart(kept: Any, monkeypatch: pytest.MonkeyPatch) -> None:
