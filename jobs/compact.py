@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 import ray
 import typer
-from ray.exceptions import RayTaskError
+from ray.exceptions import RayError, RayTaskError
 
 from jobs.connection import cause, connect
 from mrag.cli.terminal import Config, Overrides, Terminal, Wait, two_columns
 from mrag.collection import Manifest, ShardInfo
-from mrag.errors import MragError
+from mrag.errors import CollectionError, MragError
 from mrag.indexing.compact import compact, write_compacted
 from mrag.settings import Settings, load_settings, require_absolute_root
 
@@ -25,6 +25,9 @@ def write_shards(settings: Settings, before: Manifest, segment: str) -> Sequence
         written: list[ShardInfo] = ray.get(tasks)
     except RayTaskError as error:
         raise cause(error) from None
+    except RayError as error:
+        reason = " ".join(str(error).split())[:200]
+        raise CollectionError(f"A worker of the compaction was lost ({reason}): run it again.") from None
     return written
 
 

@@ -22,8 +22,8 @@ from mrag.models.encoder import Encoder, Kind
 from mrag.models.language_model import LanguageModel
 from mrag.models.opening import counting_model, open_encoder
 from mrag.schema import Vectors
-from mrag.settings import Settings
-from serve.calls import plain
+from mrag.settings import Settings, require_absolute_root
+from serve.calls import call, plain
 from serve.remote_models import RemoteLanguageModel
 
 APPLICATION = "mrag"
@@ -33,10 +33,11 @@ def index_served(
     settings: Settings, folder: Path, max_llm_tokens: int | None = None, sync: bool = False, wait_s: float = 0
 ) -> Report:
     """As `jobs.index.index`. Raises SettingsError where no service runs on this cluster."""
+    require_absolute_root(settings)
+    encoder = ServedEncoder(served("Encoder"), open_encoder(settings.encoder))
+    encoder.check()
     models = Models(
-        ServedEncoder(served("Encoder"), open_encoder(settings.encoder)),
-        partial(served_model, settings, served("LanguageModel")),
-        settings.job.served_at_once,
+        encoder, partial(served_model, settings, served("LanguageModel")), settings.job.served_at_once
     )
     return asyncio.run(index_folder(settings, folder, Lines(), max_llm_tokens, sync, wait_s, models))
 
@@ -53,8 +54,18 @@ def served(deployment: str) -> Any:
 
 
 async def served_model(settings: Settings, handle: Any) -> LanguageModel:
-    """The service's engine; tokens are counted here."""
-    return RemoteLanguageModel(handle, await counting_model(settings.language_model))
+    """The service's engine; tokens are counted here. Raises SettingsError for another than the job's."""
+    counter = await counting_model(settings.language_model)
+    _agree("language model", await call(handle.identity), counter.name)
+    return RemoteLanguageModel(handle, counter)
+
+
+def _agree(what: str, theirs: str, ours: str) -> None:
+    if theirs != ours:
+        raise SettingsError(
+            f"The service's {what} is {theirs!r}, and the job's settings say {ours!r}: "
+            "give the job the settings of the service."
+        )
 
 
 class ServedEncoder:
@@ -66,7 +77,7 @@ class ServedEncoder:
 
     @property
     def fingerprint(self) -> str:
-        """As the settings have it: the service has the same ones."""
+        """As the settings have it; `check` compares the service's."""
         return self._own.fingerprint
 
     @property
@@ -74,13 +85,21 @@ class ServedEncoder:
         """Likewise."""
         return self._own.dimension
 
+    def check(self) -> None:
+        """Raises SettingsError where the service has another encoder, and ModelError where it is down."""
+        _agree("encoder", self._ask(self._handle.fingerprint), self.fingerprint)
+
     def encode(self, texts: Sequence[str], kind: Kind) -> Vectors:
         """Unit rows, in the order given. Raises ModelError, also where the service does not answer."""
+        vectors: Vectors = self._ask(self._handle.encode, list(texts), kind)
+        return vectors
+
+    @staticmethod
+    def _ask(method: Any, *arguments: Any) -> Any:
         try:
-            vectors: Vectors = self._handle.encode.remote(list(texts), kind).result()
+            return method.remote(*arguments).result()
         except (RayError, RayServeException) as error:
             raise plain(error) from None
-        return vectors
 
 
 class Lines:

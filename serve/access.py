@@ -56,14 +56,16 @@ def keyring_of(settings: Settings) -> Keyring:
     """All tokens that the settings name. Raises SettingsError for those that can't be read or used."""
     serve = settings.serve
     listed = serve.tokens + (read_tokens(serve.tokens_file) if serve.tokens_file else ())
-    keys = {token.sha256: _key(token, serve.requests_per_minute) for token in listed}
-    if len({key.name for key in keys.values()}) < len(listed):
-        raise SettingsError(
-            "Two tokens of serve.tokens and serve.tokens_file have one name or hash: change it."
-        )
+    named = [(token.sha256, _key(token, serve.requests_per_minute)) for token in listed]
     if token := token_of(settings):
-        named = Key(str(serve.token_env), requests_per_minute=serve.requests_per_minute)
-        keys.setdefault(token_hash(token), named)
+        own = Key(str(serve.token_env), requests_per_minute=serve.requests_per_minute)
+        named.append((token_hash(token), own))
+    keys = dict(named)
+    if len({key.name for key in keys.values()}) < len(named):
+        raise SettingsError(
+            "Two tokens of serve.tokens, serve.tokens_file and serve.token_env have one name or hash: "
+            "change it."
+        )
     if (serve.tokens_file or serve.tokens) and not keys:
         raise SettingsError(
             f"serve.tokens_file {serve.tokens_file} holds no token: make one by `mrag token`."

@@ -45,6 +45,10 @@ class EncoderDeployment:
         """Unit rows, in the order given."""
         return await asyncio.to_thread(self._encoder.encode, texts, kind)
 
+    async def fingerprint(self) -> str:
+        """What its vectors can be compared with."""
+        return await asyncio.to_thread(lambda: self._encoder.fingerprint)
+
 
 class LanguageModelDeployment:
     """One engine, which all three stages that ask a model share.
@@ -54,6 +58,10 @@ class LanguageModelDeployment:
 
     async def __init__(self, settings: Settings) -> None:  # type: ignore[misc]
         self._model = await open_language_model(settings.language_model)
+
+    async def identity(self) -> str:
+        """The engine's name."""
+        return self._model.name
 
     async def complete(self, request: Request) -> Completion:
         """The whole reply to one request."""

@@ -18,6 +18,7 @@ from mrag import __version__
 from mrag.errors import MragError
 from serve.access import Guard, Visitor
 from serve.desk import Desk
+from serve.faults import fault_of
 from serve.mcp_values import Answered, Found, Opened, Shelf, Shelves
 
 PATH = "/mcp"
@@ -94,7 +95,7 @@ async def _said(work: Awaitable[Result]) -> Result:
     try:
         return await work
     except MragError as error:
-        raise ToolError(str(error)) from None
+        raise ToolError(fault_of(error)[1].message) from None
 
 
 def _visitor(ctx: Context[Any, Any]) -> Visitor:

@@ -87,9 +87,9 @@ class Completing:
         """The same in pieces, as server-sent events; stages are comments, which keep the line busy."""
         unused = {"usage": None} if include_usage else {}
         about = {"id": self.id, "created": self.created, "model": self.model, **unused}
-        yield _line(chunk(about, {"role": "assistant", "content": ""}))
         async with contextlib.aclosing(events):
             try:
+                yield _line(chunk(about, {"role": "assistant", "content": ""}))
                 told = ""
                 async for event in _with(first, events):
                     match event:

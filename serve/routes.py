@@ -59,7 +59,7 @@ def create_api(pipeline: Pipeline, library: Books, settings: Settings, keyring: 
     api.add_middleware(BodyLimit)
     api.add_middleware(RequestLog, meters=meters)
     add_handlers(api)
-    api.router.routes.append(Route(PATH, mcp, include_in_schema=False))
+    api.router.routes.append(Route(PATH, mcp, methods=["POST"], include_in_schema=False))
 
     @api.get("/healthz", summary="Whether the service is up")
     async def healthz() -> Health:

@@ -27,7 +27,7 @@ from mrag.collection.dense import UNITS, DenseVectors
 from mrag.collection.lease import clear
 from mrag.collection.manifest import forget_generations, published_segments
 from mrag.collection.shard import Shard
-from mrag.errors import CollectionError
+from mrag.errors import CollectionError, MragError
 from mrag.indexing.keys import expanded_units, key_texts
 from mrag.indexing.ledger import Ledger
 from mrag.settings import Settings, SparseSettings
@@ -80,7 +80,7 @@ def compact_if_due(settings: Settings, write: Write | None = None) -> str:
         return ""
     try:
         done = compact_held(settings, write)
-    except CollectionError as error:
+    except (MragError, OSError) as error:
         return f"failed, for {reason}: {error}"
     return f"for {reason}: {done.bytes_before / 1e6:.1f} MB before, {done.bytes_after / 1e6:.1f} after"
 

@@ -12,6 +12,7 @@ from mrag.schema import Answer, EvidenceRow, EvidenceTable, Source
 
 QUOTE_CHARACTERS = 240
 TITLE_CHARACTERS = 120
+LINE_CHARACTERS = 1000  # more than a footnote has; the pattern tries a long line at every place
 
 # What would become a link or a picture where the text is shown as Markdown; `shortened` has opened tags.
 _ACTIVE = re.compile(r"[\[\]]")
@@ -64,7 +65,8 @@ def without_footnotes(content: str) -> tuple[str, tuple[str, ...]]:
     A text without footnotes is returned as it is.
     """
     text, _, block = content.rpartition("\n\n- [1] ")
-    found = [_LINE.fullmatch(line) for line in f"- [1] {block}".split("\n")]
+    lines = f"- [1] {block}".split("\n")
+    found = [_LINE.fullmatch(line) if len(line) <= LINE_CHARACTERS else None for line in lines]
     titles = [match["title"] for match in found if match]
     if not text or len(titles) < len(found):
         return content, ()

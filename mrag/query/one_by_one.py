@@ -1,8 +1,9 @@
 """Candidates judged one by one: w requests that give a score each, fused with the retrieval's order.
 
-What is the same in all of a question's prompts stands before the candidate, so that an engine with a prefix
-cache reads it once, in whole blocks (vLLM's are 16 tokens on a GPU, 128 without one). The first request goes
-ahead to fill it, and an engine that gives no log-probabilities costs one request and not w.
+What is the same in all of a question's prompts stands before the candidate: an engine with a prefix cache
+reads it once, in whole blocks (vLLM's are 16 tokens on a GPU), unless it weighs every token of its prompts.
+The first request goes ahead to fill the cache, so that an engine that gives no log-probabilities costs one
+request and not w.
 """
 
 from __future__ import annotations

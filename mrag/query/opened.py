@@ -27,8 +27,8 @@ class OpenCollections:
     and where it can't be, the one before goes on serving; that is logged, and tried again after `retry_s`.
     One that holds what was deleted since does not: questions wait. No collection waits for another.
 
-    `legs` are those to search here, none where others search. `prepare` is called before a newer generation
-    takes the place of one that serves, and may raise CollectionError to keep that.
+    `legs` are those to search here, none where others search. `prepare` is called before a generation serves,
+    and may raise CollectionError to keep the one before.
     """
 
     def __init__(
@@ -75,8 +75,7 @@ class OpenCollections:
             known = self._opened.get(name)
             if known is None or known.manifest != read_manifest(self._root, name):
                 known = self._open(name)
-                if older is not None and self._prepare is not None:
-                    self._prepare(known.manifest)
+                self._prepared(known.manifest, older)
                 self._opened[name] = known
             return known
         except (CollectionError, OSError, MemoryError) as error:
@@ -88,6 +87,16 @@ class OpenCollections:
         return Collection.open(
             self._root, name, encoder_fingerprint=self._encoder, dense=self._dense, legs=self._legs
         )
+
+    def _prepared(self, manifest: Manifest, older: Collection | None) -> None:
+        """Elsewhere too; where nothing older may serve, as far as it goes."""
+        try:
+            if self._prepare:
+                self._prepare(manifest)
+        except CollectionError as error:
+            if older is not None:
+                raise
+            _log.warning("Collection %s serves without a part: %s", manifest.name, error)
 
     def _instead(self, name: str, older: Collection | None, error: Exception) -> Collection:
         """The generation before; the error where there is none."""

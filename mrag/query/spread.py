@@ -7,6 +7,7 @@ query's words, and then search by the sum. A part is whole shards, and so whole 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,11 +18,13 @@ from mrag.collection.collection import Collection
 from mrag.collection.manifest import Manifest, Part, existing_manifest
 from mrag.collection.merging import merge
 from mrag.collection.sparse import SparseStatistics
-from mrag.errors import CollectionError, InputError, MragError
+from mrag.errors import CollectionError, InputError, ModelError, MragError, NotFoundError
 from mrag.query.found import Found, Searchable
 from mrag.schema import Hit, Leg, Query
 from mrag.settings import DenseSettings
 
+_log = logging.getLogger(__name__)
+PREPARE_S = 240.0
 KEPT = 2  # generations of a collection: the one in force, and the one before for questions under way
 
 T = TypeVar("T")
@@ -72,14 +75,23 @@ class PartSearcher:
         return await asyncio.to_thread(lambda: self._opened(name, generation).search(query, statistics))
 
     def _opened(self, name: str, generation: int) -> Collection:
-        """One thread opens a generation; who asks for another does not wait."""
-        manifest = existing_manifest(self._root, name, generation)
+        """One thread opens a generation; who asks for another does not wait.
+
+        One that is open outlives its manifest, which a compaction removes.
+        """
         with self._turns.setdefault((name, generation), Lock()):
             known = self._kept.get(name, {}).get(generation)
-            if known is None or known.manifest != manifest:
+            if known is None or not self._still(known):
                 known = self._open(name, generation)
             self._keep(name, generation, known)
             return known
+
+    def _still(self, known: Collection) -> bool:
+        """Whether it is what its name and number stand for, and no other collection took them."""
+        try:
+            return existing_manifest(self._root, known.name, known.manifest.generation) == known.manifest
+        except NotFoundError:
+            return True
 
     def _keep(self, name: str, generation: int, collection: Collection) -> None:
         """As the one that was asked for last."""
@@ -104,8 +116,11 @@ class PartSearcher:
 
 @dataclass(frozen=True)
 class _Missing:
+    """`error` is for whom the whole question fails; `reason` names no file, and is told to callers."""
+
     number: int
     error: MragError
+    reason: str
 
 
 class Spread:
@@ -136,10 +151,12 @@ class Spread:
         return Found(merged, tuple(self._sentence(one) for one in missing))
 
     async def prepare(self, manifest: Manifest) -> None:
-        """Has a generation opened everywhere. Raises CollectionError where a searcher can't open it."""
-        told = await self._ask(
-            self._searchers, lambda one: one.prepare(manifest.name, manifest.generation), None
-        )
+        """Has a generation opened everywhere. Raises CollectionError where a searcher can't open it in time.
+
+        One that is down will open it when it is back.
+        """
+        name, generation = manifest.name, manifest.generation
+        told = await self._ask(self._searchers, lambda one: one.prepare(name, generation), PREPARE_S)
         for missing in told.values():
             if isinstance(missing, _Missing) and isinstance(missing.error, CollectionError):
                 raise missing.error
@@ -148,23 +165,29 @@ class Spread:
         self,
         searchers: Mapping[int, Searcher],
         work: Callable[[Searcher], Awaitable[T]],
-        timeout_s: float | None = 0,
+        timeout_s: float | None = None,
     ) -> dict[int, T | _Missing]:
-        limit = self._timeout_s if timeout_s == 0 else timeout_s
-
-        async def one(number: int, searcher: Searcher) -> T | _Missing:
-            try:
-                return await asyncio.wait_for(work(searcher), limit)
-            except InputError:
-                raise
-            except MragError as error:
-                return _Missing(number, error)
-            except TimeoutError:
-                late = CollectionError(f"It did not answer within {limit} s: raise serve.part_timeout_s.")
-                return _Missing(number, late)
-
-        answers = await asyncio.gather(*(one(*pair) for pair in searchers.items()))
+        limit = timeout_s or self._timeout_s
+        answers = await asyncio.gather(*(self._one(*pair, work, limit) for pair in searchers.items()))
         return dict(zip(searchers, answers, strict=True))
+
+    async def _one(
+        self, number: int, searcher: Searcher, work: Callable[[Searcher], Awaitable[T]], limit_s: float
+    ) -> T | _Missing:
+        """Whatever is wrong with a part costs that part; what is wrong with the question is raised."""
+        try:
+            return await asyncio.wait_for(work(searcher), limit_s)
+        except TimeoutError:
+            late = f"it did not answer within {limit_s:g} s"
+            return _Missing(number, CollectionError(f"Part {number} is late, {late}."), late)
+        except ModelError as error:
+            return _Missing(number, error, str(error).rstrip("."))
+        except Exception as error:
+            if isinstance(error, InputError) and error.field not in ("collection", "generation"):
+                raise
+            _log.warning("Part %d of the collection can't be searched: %s", number, error)
+            broken = error if isinstance(error, CollectionError) else CollectionError(str(error))
+            return _Missing(number, broken, "it can't be read: the log says more")
 
     def _left_out(self, told: Mapping[int, object]) -> list[_Missing]:
         missing = [one for one in told.values() if isinstance(one, _Missing)]
@@ -173,8 +196,8 @@ class Spread:
         return missing
 
     def _sentence(self, missing: _Missing) -> str:
-        reason = str(missing.error).rstrip(".")
-        return f"Part {missing.number} of {len(self._searchers)} of the collection is missing ({reason})."
+        place = f"Part {missing.number} of {len(self._searchers)}"
+        return f"{place} of the collection is missing ({missing.reason})."
 
 
 def _answers(told: Mapping[int, T | _Missing]) -> dict[int, T]:

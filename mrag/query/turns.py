@@ -17,6 +17,7 @@ SHOWN_TURNS = 3
 SHOWN_CHARACTERS = 300
 SEARCHED_CHARACTERS = 1000
 MOST_CHARACTERS = 20_000
+ANSWER_CHARACTERS = 20_000  # of an answer that is looked through for footnotes
 KEPT_CHARACTERS = 4000  # of a question and of an answer in a dialogue; a prompt shows less
 
 
@@ -82,7 +83,7 @@ def turns_of(dialogue: Sequence[tuple[bool, str]]) -> tuple[str, tuple[Turn, ...
     turns = []
     for place, following in pairwise(asked):
         answers = [text for is_question, text in dialogue[place + 1 : following] if not is_question]
-        answer, titles = without_footnotes("\n".join(answers))
+        answer, titles = without_footnotes("\n".join(answers)[:ANSWER_CHARACTERS])
         turns.append(Turn(_kept(dialogue[place][1]), _kept(answer), titles))
     return dialogue[asked[-1]][1], tuple(turns[-MOST_TURNS:])
 

@@ -77,8 +77,9 @@ async function submit(event) {
     }
     if (!told) throw new Error("The answer broke off: ask again.");
   } catch (error) {
+    if (mine !== running) return;
     if (error.name === "AbortError") $("status").textContent = "Stopped.";
-    else if (mine === running) fail("error", error);
+    else fail("error", error);
   } finally {
     if (mine === running) finish();
   }
@@ -169,13 +170,15 @@ function sourceLink(source, quote) {
 /** The pool is searched for when it is wanted: an answer carries only what was selected. */
 async function pool() {
   if (!$("pool").open || !answered || $("candidates").childElementCount) return;
-  const { asked, answer } = answered;
+  const mine = answered;
+  const { asked, answer } = mine;
   try {
     const { question, collection, retrieval } = asked;
     const response = await ask("v1/retrieve", { question, collection, retrieval });
     const place = (source) => JSON.stringify([source.document_id, ...source.units]);
     const selected = new Set(answer.selected.map(place));
     const found = await response.json();
+    if (mine !== answered) return;
     $("candidates").replaceChildren(...found.candidates.map((candidate) => {
       const source = { document_id: candidate.document.id, title: candidate.document.title, units: candidate.units.map((unit) => unit.number) };
       const scores = Object.entries(candidate.scores).map(([leg, score]) => `${leg} ${score.toFixed(3)}`).join(", ");
@@ -187,13 +190,16 @@ async function pool() {
       );
     }));
   } catch (error) {
-    fail("error", error);
+    if (mine === answered) fail("error", error);
   }
 }
 
 // ------------------------------------------------------------------ a document
 
+let opening = 0;
+
 async function openDocument(query) {
+  const mine = ++opening;
   const units = new Set((query.get("units") ?? "").split(",").filter(Boolean).map(Number));
   const collection = query.get("collection");
   $("units").replaceChildren();
@@ -203,6 +209,7 @@ async function openDocument(query) {
   try {
     const path = `v1/documents/${encodeURIComponent(query.get("document"))}`;
     const found = await (await ask(collection ? `${path}?${new URLSearchParams({ collection })}` : path)).json();
+    if (mine !== opening) return;
     const facts = Object.entries(found.metadata).map(([name, value]) => `${name}: ${typeof value === "object" ? JSON.stringify(value) : value}`);
     $("document-title").textContent = found.title || found.id;
     $("document-facts").textContent = [found.id, ...facts].join(" · ");
@@ -210,6 +217,7 @@ async function openDocument(query) {
     $("units").replaceChildren(...found.units.map((unit) => unitBlock(unit, text.slice(unit.start, unit.end).join(""), units, query.get("quote"))));
     document.querySelector("#units .cited")?.scrollIntoView({ block: "center" });
   } catch (error) {
+    if (mine !== opening) return;
     fail("document-error", error);
   }
   $("document-title").focus({ preventScroll: units.size > 0 });
@@ -282,7 +290,9 @@ $("sign-in").addEventListener("submit", (event) => {
   event.preventDefault();
   sessionStorage.setItem(TOKEN, $("token").value.trim());
   $("token").value = "";
+  $("sign-in").hidden = true;
   collections();
+  route();
 });
 addEventListener("hashchange", route);
 route();

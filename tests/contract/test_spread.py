@@ -15,12 +15,14 @@ from mrag.collection.filter_forms import parse_filter
 from mrag.collection.manifest import Part, existing_manifest
 from mrag.collection.sparse import SparseStatistics
 from mrag.errors import CollectionError, InputError, ModelError
+from mrag.indexing.compact import compact
 from mrag.models.encoder import Kind
 from mrag.query.opened import OpenCollections
 from mrag.query.question import Question, checked_question
 from mrag.query.retrieve import Retriever
 from mrag.query.spread import Hits, PartSearcher, Spread
 from mrag.schema import Hit, Query, Vectors
+from mrag.settings import parse_settings
 from tests.collection_corpus import STAMP, STAMP_WITH_UNITS, add, ask, make_entry, vectors_of
 from tests.contract.test_filters import QUERIES, corpus
 from tests.exact_reference import assert_best
@@ -153,11 +155,12 @@ async def test_a_pool_is_the_same_in_parts(root: Path) -> None:
 @pytest.mark.parametrize(
     ("broken", "reason"),
     [
-        (Broken(CollectionError("Its file is damaged: restore it.")), "Its file is damaged: restore it"),
+        (Broken(CollectionError("Its file is damaged: restore it.")), "it can't be read: the log says more"),
         (Broken(ModelError("The stage is restarting.")), "The stage is restarting"),
-        (Broken(), "It did not answer within 0.2 s: raise serve.part_timeout_s"),
+        (Broken(OSError("No such file: /srv/secret")), "it can't be read: the log says more"),
+        (Broken(), "it did not answer within 0.2 s"),
     ],
-    ids=["damaged", "down", "late"],
+    ids=["damaged", "down", "a fault", "late"],
 )
 async def test_a_part_that_does_not_answer_is_named_and_the_others_answer(
     root: Path, broken: Broken, reason: str
@@ -217,12 +220,39 @@ async def test_a_part_holds_the_generation_before_beside_the_new_one(tmp_path: P
         assert scores(found.hits["sparse"]) == pytest.approx(scores(whole.search(query)["sparse"]), rel=1e-5)
 
 
+async def test_what_is_open_is_searched_when_a_compaction_has_removed_its_manifest(tmp_path: Path) -> None:
+    for number in range(3):
+        add(tmp_path, "c", corpus(8, seed=number), shards=2, stamp=STAMP_WITH_UNITS)
+    before = Collection.open(tmp_path, "c")
+    held = searchers(tmp_path, 2)
+    spread, query = Spread(held, 60, partial=False), ask("winter signal", 1000)
+    expected = await spread.search(before, query)
+    compact(parse_settings({"collection": {"root": tmp_path, "name": "c", "shards": 2}}))
+    assert await spread.search(before, query) == expected
+    after = Collection.open(tmp_path, "c")
+    assert after.manifest.generation > before.manifest.generation
+    found = await spread.search(after, query)
+    assert scores(found.hits["sparse"]) == pytest.approx(scores(expected.hits["sparse"]), rel=1e-5)
+    late = await Spread([held[0], searchers(tmp_path, 2)[1]], 60, partial=True).search(before, query)
+    assert late.missing == (
+        "Part 2 of 2 of the collection is missing (it can't be read: the log says more).",
+    )
+
+
 async def test_a_generation_that_a_part_cannot_open_is_not_prepared(root: Path) -> None:
     whole = Collection.open(root, "c")
     await Spread([*searchers(root, 2), Broken(ModelError("It is down."))], 60, True).prepare(whole.manifest)
     damaged = Broken(CollectionError("Its file is damaged."))
     with pytest.raises(CollectionError, match="damaged"):
         await Spread([*searchers(root, 2), damaged], 60, True).prepare(whole.manifest)
+
+
+async def test_a_part_that_never_prepares_keeps_the_generation_before(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mrag.query.spread.PREPARE_S", 0.2)
+    with pytest.raises(CollectionError, match="did not answer within"):
+        await Spread([*searchers(root, 1), Broken()], 60, True).prepare(Collection.open(root, "c").manifest)
 
 
 async def test_the_generation_before_serves_until_all_parts_have_the_next(tmp_path: Path) -> None:
@@ -233,7 +263,10 @@ async def test_the_generation_before_serves_until_all_parts_have_the_next(tmp_pa
         refused.append(manifest.generation)  # type: ignore[attr-defined]
         raise CollectionError("A part can't open it.")
 
-    opened = OpenCollections(tmp_path, STAMP.encoder, legs=(), prepare=prepare)
-    assert opened("c").manifest.generation == 1
+    opened = OpenCollections(tmp_path, STAMP.encoder, legs=(), prepare=prepare, retry_s=0)
+    assert opened("c").manifest.generation == 1  # no older one: it serves as far as it goes
     add(tmp_path, "c", corpus(3, seed=5), shards=2, stamp=STAMP_WITH_UNITS)
-    assert (opened("c").manifest.generation, refused) == (1, [2])
+    assert opened("c").manifest.generation == 1
+    add(tmp_path, "c", [], replaced={"d005"}, stamp=STAMP_WITH_UNITS)
+    assert opened("c").manifest.generation == 3  # what was deleted is not served for want of a part
+    assert refused == [1, 2, 3]

@@ -185,6 +185,26 @@ def test_a_service_with_tokens_asks_for_one(page: Page, tmp_path: Path) -> None:
         page.until(lambda: page.text("#answer") == f"{ANSWER} [1]")
 
 
+def test_a_citation_of_a_service_with_tokens_asks_for_one_and_then_opens(page: Page, tmp_path: Path) -> None:
+    with listening(harbour(tmp_path, keys=keyring("secret")).api) as url:
+        page.open(f"{url}/#document=boats%2Falma%20%231.md&collection=harbour&units=1")
+        page.one("#token").send_keys("secret" + Keys.ENTER)
+        page.until(lambda: page.text("#document-title") == f"About {FERRY}")
+        assert page.one("#units .cited").text.startswith(ALMA)
+        assert not page.all("#token")[0].is_displayed()
+
+
+def test_a_second_question_takes_the_place_of_the_first(page: Page, tmp_path: Path) -> None:
+    slow = Rule({"selected": [1]}, purpose="select", contains=("first",), delay_s=20)
+    with listening(harbour(tmp_path, (slow, *RULES)).api) as url:
+        page.open(url).ask("The first question about Alma?")
+        page.until(lambda: page.text("#status") == "Selecting candidates…")
+        page.one("#question").clear()
+        page.ask("When was Alma built?")
+        page.until(lambda: page.text("#answer") == f"{ANSWER} [1]")
+        assert page.all("#status")[0].text == ""
+
+
 def test_what_the_service_refuses_is_told_in_its_own_words(page: Page, tmp_path: Path) -> None:
     with listening(harbour(tmp_path).api) as url:
         page.open(f"{url}/#document=nothing.md&collection=harbour")

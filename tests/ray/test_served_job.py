@@ -74,6 +74,19 @@ def service(cluster: None, place: Path) -> Iterator[Settings]:
     ray_serve.shutdown()
 
 
+def test_a_job_with_other_models_than_the_service_is_refused(place: Path, service: Settings) -> None:
+    other = service.model_copy(update={"encoder": service.encoder.model_copy(update={"max_tokens": 128})})
+    with pytest.raises(SettingsError, match="The service's encoder is"):
+        index_served(other, place / "documents")
+    (place / "other.jsonl").write_text((place / "script.jsonl").read_text())
+    scripted = service.language_model.model_copy(update={"replies": place / "other.jsonl"})
+    with pytest.raises(SettingsError, match="The service's language model is"):
+        index_served(service.model_copy(update={"language_model": scripted}), place / "documents")
+    nearby = service.collection.model_copy(update={"root": Path("collections")})
+    with pytest.raises(SettingsError, match="absolute path"):
+        index_served(service.model_copy(update={"collection": nearby}), place / "documents")
+
+
 def test_a_served_job_makes_what_a_job_of_its_own_makes(place: Path, service: Settings) -> None:
     report = index_served(service, place / "documents")
     own = settings_for(place, "own")

@@ -24,6 +24,15 @@ def asking(host: str = "10.0.0.9") -> Request:
     return Request({"type": "http", "client": (host, 1), "headers": [(b"host", b"localhost")]})
 
 
+@pytest.mark.parametrize("listed", [{**READ, "name": "A_TOKEN"}, {**READ, "sha256": token_hash("e")}])
+def test_the_token_of_the_environment_has_a_name_of_its_own(
+    listed: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("A_TOKEN", "e")
+    with pytest.raises(SettingsError, match="one name or hash"):
+        keyring_of(parse_settings({"serve": {"tokens": [listed], "token_env": "A_TOKEN"}}))
+
+
 def test_tokens_come_from_the_settings_a_file_and_the_environment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

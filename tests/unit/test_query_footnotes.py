@@ -97,3 +97,8 @@ def test_raw_units_in_place_of_evidence_are_a_fallback() -> None:
     context = Context("text", 1, (ALMA,))
     for selected, read, fell in (((ALMA,), context, True), ((ALMA,), None, False), ((), context, False)):
         assert fell_back(Answer("?", "Yes.", (), None, read, 1, (), selected=selected)) is fell
+
+
+def test_a_long_line_that_is_almost_a_footnote_costs_no_time() -> None:
+    content = "a\n\n- [1] x" + " (): “”" * 20_000 + "x"
+    assert without_footnotes(content) == (content, ())
