@@ -43,7 +43,7 @@ OPENAI_PATHS = ("/v1/chat/completions", "/v1/models")
 _TYPES = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
 
 # The core's sentence names the folder of the collections, which is nobody's business out there.
-NO_COLLECTION = "There is no such collection, or none that you may ask: GET /v1/collections lists them."
+NO_COLLECTION = "There is no such collection, or none that you may ask: see which are listed."
 # The first that fits holds.
 STATUSES: dict[type[MragError], tuple[int, str]] = {
     NotFoundError: (404, "not_found"),

@@ -161,4 +161,4 @@ class Method(Strict):
 
     builder: BuilderSettings = MarkersBuilder()
     retrieval: RetrievalSettings = RetrievalSettings(name="keys+units")
-    reader: ReaderSettings = SaneReader(select="labels")
+    reader: ReaderSettings = SaneReader(select="likelihood")

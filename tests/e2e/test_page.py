@@ -195,7 +195,7 @@ def test_a_citation_of_a_service_with_tokens_asks_for_one_and_then_opens(page: P
 
 
 def test_a_second_question_takes_the_place_of_the_first(page: Page, tmp_path: Path) -> None:
-    slow = Rule({"selected": [1]}, purpose="select", contains=("first",), delay_s=20)
+    slow = Rule({"selected": [1]}, purpose="select", contains=("The first question",), delay_s=20)
     with listening(harbour(tmp_path, (slow, *RULES)).api) as url:
         page.open(url).ask("The first question about Alma?")
         page.until(lambda: page.text("#status") == "Selecting candidates…")

@@ -137,12 +137,19 @@ def test_a_streamed_answer_ends_as_the_unstreamed_one(running: Running) -> None:
     assert last["sources"] == answer["sources"]
 
 
+def test_the_papers_selection_makes_three_calls_a_question(running: Running) -> None:
+    answer = running.post("/v1/query", question="Who designed the Tidewren 4?", select="listed").json()
+    assert [stage["usage"]["calls"] for stage in answer["trace"]] == [0, 1, 1, 1]
+
+
 def test_an_answer_has_a_trace_and_its_citations_resolve(running: Running) -> None:
     reply = running.post("/v1/query", question="Who designed the Tidewren 4?")
     answer = reply.json()
     assert reply.status_code == 200
     assert [stage["stage"] for stage in answer["trace"]] == ["retrieve", "select", "extract", "generate"]
-    assert sum(stage["usage"]["calls"] for stage in answer["trace"]) == 3
+    calls = {stage["stage"]: stage["usage"]["calls"] for stage in answer["trace"]}
+    assert (calls["retrieve"], calls["extract"], calls["generate"]) == (0, 1, 1)
+    assert f"Selection made {calls['select']} requests, one a candidate." in answer["notes"]
     collection = Collection.open(running.root, "sample", legs=())
     for row in answer["evidence"]["rows"]:
         if row["verdict"] == "verified":

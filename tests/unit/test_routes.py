@@ -107,7 +107,7 @@ async def test_a_request_chooses_the_form_of_selection() -> None:
     stages = Stages()
     await post("/v1/query", {"question": "Who?", "select": "each"}, stages=stages)
     await post("/v1/query", {"question": "Who?"}, stages=stages)
-    assert [question.reader.select for question in stages.asked] == ["each", "labels"]  # type: ignore[union-attr]
+    assert [question.reader.select for question in stages.asked] == ["each", "likelihood"]  # type: ignore[union-attr]
 
 
 async def test_every_part_of_the_reader_can_be_chosen_by_a_request() -> None:
@@ -117,8 +117,8 @@ async def test_every_part_of_the_reader_can_be_chosen_by_a_request() -> None:
     await post("/v1/query", {"question": "Who?", **options}, stages=stages)
     await post("/v1/query", {"question": "Who?", "extract": False}, stages=stages)
     assert [question.reader for question in stages.asked] == [
-        SaneReader(**options),  # type: ignore[arg-type]
-        SaneReader(extract=False),
+        SaneReader(select="likelihood", **options),  # type: ignore[arg-type]
+        SaneReader(select="likelihood", extract=False),
     ]
     chosen = set(QueryBody.model_fields) & set(SaneReader.model_fields)
     assert chosen >= {*options, "extract", "w", "k", "budget_tokens"}
