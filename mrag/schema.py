@@ -267,10 +267,7 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Pool:
-    """The w best candidates, best first, and what the search could not do (`notes`).
-
-    `partial` says that a part of the collection had no part in it.
-    """
+    """The w best candidates, best first, and what was noticed; `partial`: a part of the index is missing."""
 
     candidates: tuple[Candidate, ...]
     generation: int = 0

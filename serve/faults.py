@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import logging
+
 from pydantic import BaseModel
 
 from mrag.documents.decoding import clean
-from mrag.errors import InputError, ModelError, ModelTimeoutError, MragError, NotFoundError
+from mrag.errors import CollectionError, InputError, ModelError, ModelTimeoutError, MragError, NotFoundError
 from serve.calls import StageDownError
+
+_log = logging.getLogger(__name__)
 
 
 class Fault(BaseModel):
@@ -42,8 +46,9 @@ OPENAI_PATHS = ("/v1/chat/completions", "/v1/models")
 # What is not listed is the service's own fault.
 _TYPES = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
 
-# The core's sentence names the folder of the collections, which is nobody's business out there.
+# The core's sentences name folders and files, which are for the log and nobody's business out there.
 NO_COLLECTION = "There is no such collection, or none that you may ask: see which are listed."
+UNREADABLE = "The collection can't be read as it is: the service's log says what is wrong with it."
 # The first that fits holds.
 STATUSES: dict[type[MragError], tuple[int, str]] = {
     NotFoundError: (404, "not_found"),
@@ -59,8 +64,16 @@ def fault_of(error: MragError) -> tuple[int, Fault]:
     """How an error is told: its status and its fault."""
     status, code = next(told for kind, told in STATUSES.items() if isinstance(error, kind))
     field = getattr(error, "field", None)
-    unseen = isinstance(error, NotFoundError) and field == "collection"
-    return status, fault(code, NO_COLLECTION if unseen else str(error), field)
+    return status, fault(code, _sentence(error, field), field)
+
+
+def _sentence(error: MragError, field: str | None) -> str:
+    if isinstance(error, NotFoundError) and field == "collection":
+        return NO_COLLECTION
+    if isinstance(error, CollectionError):
+        _log.error("A question could not be answered: %s", error)
+        return UNREADABLE
+    return str(error)
 
 
 def broken(error: Exception) -> Fault:

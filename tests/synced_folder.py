@@ -52,8 +52,10 @@ def content(place: Path) -> dict[str, Any]:
         for text in ("ferry harbour", "Alma", "stone pier of the harbour"):
             vector = ENCODER.encode([text], "query")[0]
             hits = collection.search(Query(text, depth=9, vector=vector))
-            # Equal to rounding: a score of Lucene's is a sum of floats.
-            found[text] = {leg: [(hit.record_id, f"{hit.score:.4g}") for hit in hits[leg]] for leg in hits}
+            # Equal to rounding, ties too: a score of Lucene's is a sum of floats.
+            found[text] = {
+                leg: sorted((f"{hit.score:.4g}", hit.record_id) for hit in hits[leg]) for leg in hits
+            }
         return found
     finally:
         collection.close()

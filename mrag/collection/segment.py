@@ -21,7 +21,8 @@ from mrag.collection.dense import DenseWriter
 from mrag.collection.ids import stable_hash
 from mrag.collection.languages import AUTO, UNDETERMINED, detected
 from mrag.collection.manifest import Counts, ShardInfo, VectorSearch
-from mrag.collection.payload import PayloadWriter, storable
+from mrag.collection.payload_form import storable
+from mrag.collection.payload_writing import PayloadWriter
 from mrag.collection.sparse import SparseWriter
 from mrag.collection.storage import atomic_folder, describe, writable
 from mrag.collection.vector_recall import vector_search

@@ -27,7 +27,7 @@ from mrag.collection.analysis import ANALYZERS, Analyzer, analyzer_of, check_lan
 from mrag.collection.ids import Rows
 from mrag.collection.jvm import cast, java, java_class, java_path
 from mrag.collection.languages import AUTO, UNDETERMINED
-from mrag.collection.payload import storable
+from mrag.collection.payload_form import storable
 from mrag.settings import SparseSettings
 
 KEYS = "lucene"

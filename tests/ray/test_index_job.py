@@ -126,6 +126,7 @@ def test_what_can_not_be_done_is_said_before_any_work(folder: Path, tmp_path: Pa
         index(settings_for(tmp_path / "collections", method="fixed"), folder)
 
 
+@pytest.mark.slow
 def test_a_cap_leaves_documents_pending_and_the_next_run_goes_on(folder: Path, tmp_path: Path) -> None:
     root = tmp_path / "collections"
     named = (("Ada", "Who built the alpha engine?", 1), ("alpha engine weighs", "What weighs 12 tonnes?", 2))
@@ -151,6 +152,7 @@ def test_a_cap_leaves_documents_pending_and_the_next_run_goes_on(folder: Path, t
     assert spent.usage.calls + rest.usage.calls == whole.calls
 
 
+@pytest.mark.slow
 def test_a_synced_and_compacted_collection_holds_what_the_folder_has(folder: Path, tmp_path: Path) -> None:
     settings = settings_for(tmp_path / "collections")
     index(settings, folder)

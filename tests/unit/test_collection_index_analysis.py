@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from mrag.collection import Collection, Counts, Histogram, IndexAnalysis, ShardEntry, ShardInfo
 from mrag.collection.index_analysis import EXAMPLES, analyse
-from mrag.collection.payload import PayloadWriter
+from mrag.collection.payload_writing import PayloadWriter
 from mrag.collection.shard import Shard
 from mrag.schema import RecordKind, Usage
 from tests.collection_corpus import add, built_entry
@@ -151,7 +151,7 @@ def test_any_collection_is_counted_right(
         for name, records in made.items()
     ]
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        patch.setattr("mrag.collection.payload.BATCH_CHARACTERS", 60)
+        patch.setattr("mrag.collection.payload_writing.BATCH_CHARACTERS", 60)
         half = len(entries) // 2
         shards = []
         for number, part in enumerate((entries[:half], entries[half:])):

@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 
 from mrag.collection import Counts, ShardEntry
 from mrag.collection.ids import IdIndex, stable_hash
-from mrag.collection.payload import Payload, PayloadWriter, byte_offsets
+from mrag.collection.payload import Payload
+from mrag.collection.payload_form import byte_offsets
+from mrag.collection.payload_writing import PayloadWriter
 from mrag.errors import CollectionError
 from mrag.schema import Built, Coverage, Document, Heading, Record, RecordKind, SourceUnit
 from tests.collection_corpus import make_entry, make_pointed
@@ -85,7 +87,7 @@ def test_documents_without_units_or_records_are_kept(tmp_path: Path) -> None:
 
 
 def test_many_batches_are_one_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mrag.collection.payload.BATCH_CHARACTERS", 100)
+    monkeypatch.setattr("mrag.collection.payload_writing.BATCH_CHARACTERS", 100)
     entries = [make_entry(f"d{number}", [[f"key {number}", "other"], ["third"]]) for number in range(50)]
     payload = write(tmp_path, entries)
     assert payload.documents.table.column("id").num_chunks > 5

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given
+from hypothesis import HealthCheck, example, given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
 from typer.testing import CliRunner
@@ -62,6 +63,13 @@ def test_a_folder_that_became_empty_of_documents_is_refused_and_nothing_is_lost(
     assert known_documents(place / "root", "default").keys() == {"a.txt"}
 
 
+def texts_of(known: Mapping[str, str]) -> list[str]:
+    """The hashes of the texts, without those of what is said about them."""
+    return sorted(content_hash.partition("-")[0] for content_hash in known.values())
+
+
+@example(history=[{"a": TOVE, "b": TOVE, "c": ALMA}, {"a": ALMA, "c": ALMA}])
+@example(history=[{"a": ALMA, "b": TOVE}, {"b": ALMA, "c": PIER}])
 @examples(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.lists(
@@ -82,8 +90,8 @@ def test_any_history_of_a_folder_ends_where_a_new_build_does(
     write(fresh, history[-1])
     sync(fresh)
     held, new = (known_documents(root / "root", "default") for root in (place, fresh))
-    # Which of several documents of one text holds it depends on who was first.
-    assert sorted(held.values()) == sorted(new.values())
+    # Which of several documents of one text holds it, with its own path, depends on who was first.
+    assert texts_of(held) == texts_of(new)
     if held == new:
         assert content(place) == content(fresh)
 

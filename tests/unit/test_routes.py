@@ -213,7 +213,6 @@ async def test_a_body_that_is_not_json_is_refused() -> None:
     [
         (NotFoundError("document", "There is no document x."), 404, "not_found"),
         (InputError("retrieval", "Nothing but keys is searched."), 400, "bad_input"),
-        (CollectionError("The manifest is damaged."), 500, "internal"),
         (ModelTimeoutError("Too late."), 504, "timeout"),
         (ModelError("No reply."), 502, "model"),
         (StageDownError("Restarting."), 503, "unavailable"),
@@ -328,6 +327,14 @@ async def test_the_openapi_page_describes_requests_replies_and_errors() -> None:
     )
     assert schemas["QueryBody"]["properties"]["budget_tokens"]["description"]
     assert set(schemas["Answer"]["properties"]) >= {"text", "evidence", "sources", "trace", "notes"}
+
+
+async def test_what_is_damaged_is_told_to_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    error = CollectionError("/srv/secret/manifests/000001.json is damaged: restore it.")
+    reply = await post("/v1/query", {"question": "Who?"}, stages=Stages(error))
+    assert (reply.status_code, reply.json()["error"]["code"]) == (500, "internal")
+    assert "/srv" not in reply.text
+    assert "/srv/secret/manifests" in caplog.text
 
 
 async def test_nobody_is_told_where_the_collections_lie() -> None:
