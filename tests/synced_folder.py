@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from mrag.collection import Collection, known_documents
 from mrag.indexing.report import Report
 from mrag.indexing.run import index_folder
-from mrag.schema import Query
+from mrag.schema import Hit, Leg, Query
 from mrag.settings import Settings, parse_settings
 from tests.hash_encoder import HashEncoder
 
@@ -51,11 +52,12 @@ def content(place: Path) -> dict[str, Any]:
             )
         for text in ("ferry harbour", "Alma", "stone pier of the harbour"):
             vector = ENCODER.encode([text], "query")[0]
-            hits = collection.search(Query(text, depth=9, vector=vector))
-            # Equal to rounding, ties too: a score of Lucene's is a sum of floats.
-            found[text] = {
-                leg: sorted((f"{hit.score:.4g}", hit.record_id) for hit in hits[leg]) for leg in hits
-            }
+            found[text] = shown(collection.search(Query(text, depth=9, vector=vector)))
         return found
     finally:
         collection.close()
+
+
+def shown(hits: Mapping[Leg, Sequence[Hit]]) -> dict[str, list[tuple[str, str]]]:
+    """Scores and records, equal to rounding, ties too: a score of Lucene's is a sum of floats."""
+    return {leg: sorted((f"{hit.score:.4g}", hit.record_id) for hit in found) for leg, found in hits.items()}

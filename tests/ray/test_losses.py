@@ -45,6 +45,7 @@ def rule(unit: int) -> dict[str, Any]:
     return {"contains": [f"records for [{unit}]"], "reply": {"records": [record]}, "delay_s": 0.5}
 
 
+@pytest.mark.slow
 def test_a_killed_extractor_costs_no_document_and_no_validated_reply(tmp_path: Path) -> None:
     folder, root = tmp_path / "in", tmp_path / "root"
     folder.mkdir()

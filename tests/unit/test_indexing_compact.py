@@ -22,7 +22,7 @@ from mrag.indexing.run import index_folder
 from mrag.query.opened import OpenCollections
 from mrag.schema import Query, Status
 from mrag.settings import Settings
-from tests.synced_folder import ALMA, ENCODER, PIER, TOVE, content, settings, sync, write
+from tests.synced_folder import ALMA, ENCODER, PIER, TOVE, content, settings, shown, sync, write
 
 # --------------------------------------------------------------------------- compaction
 
@@ -102,9 +102,7 @@ def test_an_open_generation_can_be_read_after_it_was_compacted_away(library: Pat
         == 0
     )
     query = Query("ferry harbour", depth=9, vector=ENCODER.encode(["ferry harbour"], "query")[0])
-    hits = opened.search(query)
-    shown = {leg: [(hit.record_id, f"{hit.score:.4g}") for hit in hits[leg]] for leg in hits}
-    assert shown == before["ferry harbour"]
+    assert shown(opened.search(query)) == before["ferry harbour"]
     assert opened.document("a").text == ALMA
     opened.close()
 
