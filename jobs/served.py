@@ -23,10 +23,8 @@ from mrag.models.language_model import LanguageModel
 from mrag.models.opening import counting_model, open_encoder
 from mrag.schema import Vectors
 from mrag.settings import Settings, require_absolute_root
-from serve.calls import call, plain
+from serve.calls import APPLICATION, call, plain
 from serve.remote_models import RemoteLanguageModel
-
-APPLICATION = "mrag"
 
 
 def index_served(

@@ -13,6 +13,9 @@ from ray.serve.exceptions import BackPressureError, DeploymentUnavailableError, 
 
 from mrag.errors import ModelError, MragError
 
+# The name of the service's application on its cluster, as in cluster/serve.yaml.
+APPLICATION = "mrag"
+
 
 class StageDownError(ModelError):
     """A deployment of the graph can't be reached, or turned the request away."""

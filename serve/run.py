@@ -15,6 +15,7 @@ from mrag.cli.terminal import Config, Overrides
 from mrag.errors import MragError
 from mrag.settings import Settings, load_settings
 from serve.app import build_graph
+from serve.calls import APPLICATION
 
 SERVING = "Serving on"
 # Lucene's machine uses SIGSEGV for itself: where Ray catches it too, the replica dies.
@@ -28,7 +29,7 @@ def start(settings: Settings) -> None:
     ray_serve.start(
         http_options={"host": serve.host, "port": serve.port, "request_timeout_s": serve.timeout_s + 5}
     )
-    ray_serve.run(application, name="mrag", route_prefix="/")
+    ray_serve.run(application, name=APPLICATION, route_prefix="/")
 
 
 def main(

@@ -213,7 +213,7 @@ class Collection:
 
 
 def _verify(shards: Sequence[tuple[SegmentInfo, ShardInfo, Path]], how: Verify | None) -> None:
-    size = sum(file.bytes for _, shard, _ in shards for file in shard.files)
+    size = sum(shard.bytes for _, shard, _ in shards)
     full = size <= FULL_UP_TO_BYTES if how is None else how == "full"
     for _, shard, folder in shards:
         verify_files(folder, shard.files, full=full)

@@ -109,6 +109,11 @@ class ShardInfo:
     files: tuple[FileInfo, ...]
     searches: tuple[VectorSearch, ...] = ()
 
+    @property
+    def bytes(self) -> int:
+        """Of all its files."""
+        return sum(file.bytes for file in self.files)
+
     def kind(self, file: str) -> str:
         """By what this file of vectors is searched."""
         return next((search.kind for search in self.searches if search.file == file), "flat")

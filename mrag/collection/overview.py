@@ -84,7 +84,7 @@ def describe(root: Path, name: str) -> Description:
         removal=manifest.removal,
         segments=segments,
         bytes=sum(shard.bytes for segment in segments for shard in segment.shards),
-        dead_share=_dead_share(manifest),
+        dead_share=manifest.dead_share,
         duplicates=len(manifest.duplicates),
         encoder=stamp.encoder,
         dimension=stamp.dimension,
@@ -105,10 +105,4 @@ def _segment(segment: SegmentInfo) -> SegmentSize:
 
 
 def _shard(shard: ShardInfo) -> ShardSize:
-    size = sum(file.bytes for file in shard.files)
-    return ShardSize(shard.counts.documents, shard.counts.records, size)
-
-
-def _dead_share(manifest: Manifest) -> float:
-    written = sum(segment.counts.records for segment in manifest.segments)
-    return 1 - manifest.counts.records / written if written else 0.0
+    return ShardSize(shard.counts.documents, shard.counts.records, shard.bytes)

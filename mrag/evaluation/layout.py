@@ -43,7 +43,7 @@ def layout(manifest: Manifest, live_documents: Sequence[int]) -> list[dict[str, 
             "dead_documents": shard.counts.documents - live,
             "records": shard.counts.records,
             "keys": shard.counts.keys,
-            "bytes": _bytes(shard),
+            "bytes": shard.bytes,
             "searches": [vars(search) for search in shard.searches],
         }
         for segment, at, shard, live in _shards(manifest, live_documents)
@@ -62,7 +62,7 @@ def _row(segment: SegmentInfo, at: int, shard: ShardInfo, live: int) -> tuple[st
     counts = shard.counts
     dead = share(counts.documents - live, counts.documents)
     numbers = (counts.documents, percent(dead), number(counts.records), number(counts.keys))
-    return (segment.id[:8], str(segment.generation), str(at), *map(str, numbers), f"{_bytes(shard) / MB:.1f}")
+    return (segment.id[:8], str(segment.generation), str(at), *map(str, numbers), f"{shard.bytes / MB:.1f}")
 
 
 def _searches(manifest: Manifest) -> Iterator[tuple[SegmentInfo, int, VectorSearch]]:
@@ -76,7 +76,3 @@ def _search_row(segment: SegmentInfo, at: int, search: VectorSearch) -> tuple[st
     parameters = ", ".join(f"{name} {value}" for name, value in search.parameters.items())
     recall = "exact" if search.recall is None else f"{search.recall:.3f}"
     return segment.id[:8], str(at), search.file, search.kind, recall, parameters, search.note
-
-
-def _bytes(shard: ShardInfo) -> int:
-    return sum(file.bytes for file in shard.files)

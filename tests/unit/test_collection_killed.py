@@ -18,6 +18,7 @@ from mrag.errors import CollectionError
 from mrag.query.opened import OpenCollections
 from mrag.settings import DenseSettings
 from tests.collection_corpus import STAMP, add, ask, make_entry, write_segment
+from tests.damage import flip, truncate
 from tests.dying_change import MOMENTS, SEGMENT, change
 
 WORDS = ("river bridge", "castle harbour", "winter signal", "copper engine", "river castle", "winter copper")
@@ -80,16 +81,6 @@ def test_a_change_that_is_killed_is_made_or_not_and_can_be_made_again(
 
 
 # --------------------------------------------------------------------------- a new generation that is damaged
-
-
-def truncate(path: Path) -> None:
-    path.write_bytes(path.read_bytes()[:-1])
-
-
-def flip(path: Path) -> None:
-    content = bytearray(path.read_bytes())
-    content[len(content) // 2] ^= 4
-    path.write_bytes(content)
 
 
 @pytest.mark.parametrize("damage", [Path.unlink, truncate, flip])

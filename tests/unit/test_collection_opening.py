@@ -16,6 +16,7 @@ from mrag.errors import CollectionError, InputError, MragError, NotFoundError, S
 from mrag.schema import Query, Record, RecordKind
 from mrag.settings import DenseSettings
 from tests.collection_corpus import STAMP_WITH_UNITS, add, ask, make_entry, vector_of, with_units
+from tests.damage import flip, truncate
 
 
 @pytest.fixture(scope="module")
@@ -38,16 +39,6 @@ def refusal(root: Path, verify: str) -> str:
 
 
 # --------------------------------------------------------------------------- refusals
-
-
-def truncate(path: Path) -> None:
-    path.write_bytes(path.read_bytes()[:-1])
-
-
-def flip(path: Path) -> None:
-    content = bytearray(path.read_bytes())
-    content[len(content) // 2] ^= 4
-    path.write_bytes(content)
 
 
 @pytest.mark.parametrize(("damage", "verify"), [(Path.unlink, "fast"), (truncate, "fast"), (flip, "full")])
