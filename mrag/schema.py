@@ -249,7 +249,8 @@ class Stored:
 class Candidate:
     """c_i of the pool (SANE eq. 3): the records that point to the same units, best first.
 
-    `scores` are the best per leg, `score` is the fused one, `key` is the key that matched best.
+    `scores` are the best per leg, `score` is the fused one, `key` is the key that matched best. `ranks` are
+    those of the records among all that were found, from 1.
     """
 
     document: DocumentInfo
@@ -258,6 +259,7 @@ class Candidate:
     key: str
     score: float
     scores: Mapping[Leg, float] = field(default_factory=dict)
+    ranks: tuple[int, ...] = ()
 
     @property
     def text(self) -> str:
@@ -278,20 +280,30 @@ class Pool:
 # --------------------------------------------------------------------------- reading: eq. 13, SANE
 
 
+def _date(document: DocumentInfo) -> str:
+    given = document.metadata.get("date", document.metadata.get("modified"))
+    return " ".join(str(given).split())[:40] if isinstance(given, str | int) else ""
+
+
 @dataclass(frozen=True)
 class Source:
-    """Where a piece of an answer comes from, for a person to open. Units and pages are ascending."""
+    """Where a piece of an answer comes from, for a person to open. Units and pages are ascending.
+
+    `date` is that of the document, as its metadata have it (SANE Table 9, source date).
+    """
 
     document_id: str
     title: str
     units: tuple[int, ...]
     pages: tuple[int, ...] = ()
+    date: str = ""
 
     @classmethod
     def of(cls, document: DocumentInfo, units: Sequence[SourceUnit]) -> Source:
         """The place of some units of one document, in its order."""
         pages = {unit.page for unit in units if unit.page is not None}
-        return cls(document.id, document.title, tuple(unit.number for unit in units), tuple(sorted(pages)))
+        numbers = tuple(unit.number for unit in units)
+        return cls(document.id, document.title, numbers, tuple(sorted(pages)), _date(document))
 
     @property
     def place(self) -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from mrag.schema import Candidate, DocumentInfo, Pool, Record, SourceUnit
@@ -40,8 +42,16 @@ def candidate(
         for i, value in enumerate(values or (text,))
     )
     document = DocumentInfo(document_id, title, metadata or {})
-    return Candidate(document, (unit(text, number, document_id, section, page),), records, key, 1.0)
+    ranks = tuple(range(1, len(records) + 1))
+    units = (unit(text, number, document_id, section, page),)
+    return Candidate(document, units, records, key, 1.0, ranks=ranks)
 
 
 def pool(*candidates: Candidate) -> Pool:
     return Pool(candidates, generation=3)
+
+
+def ranked(*candidates: Candidate) -> list[Candidate]:
+    """The candidates with their records ranked as they come."""
+    rank = itertools.count(1)
+    return [replace(one, ranks=tuple(next(rank) for _ in one.records)) for one in candidates]

@@ -38,8 +38,8 @@ from serve.routes import create_api
 UNIT = SourceUnit("a.md", 1, 0, 14, "Ada built it.", ("Makers",))
 RECORD = Record("r1", "a.md", ("Who built it?",), "Ada built it.", (1,))
 DOCUMENT = DocumentInfo("a.md", "A", {"date": "2024-03-01", "tags": ["boat"]})
-CANDIDATE = Candidate(DOCUMENT, (UNIT,), (RECORD,), "Who built it?", 0.5, {"dense": 0.5})
-SOURCE = Source("a.md", "A", (1,))
+CANDIDATE = Candidate(DOCUMENT, (UNIT,), (RECORD,), "Who built it?", 0.5, {"dense": 0.5}, (1,))
+SOURCE = Source("a.md", "A", (1,), date="2024-03-01")
 ROW = EvidenceRow({"fact": "Ada built it"}, "Ada built it.", Verdict.VERIFIED, SOURCE)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from operator import itemgetter
 from typing import Literal
 
 from mrag.models.prompt import inert
@@ -12,6 +13,8 @@ from mrag.schema import Candidate, Context, Source
 from mrag.settings import PlainReader
 
 SEPARATOR = "\n\n"
+HEAD = 32  # characters
+MIN_SHARED = 4  # words; fewer may be a turn of speech
 Order = Literal["similarity", "position"]
 
 
@@ -50,16 +53,14 @@ IN_RANK_ORDER = Rules()
 
 
 def values(candidates: Iterable[Candidate]) -> Iterator[Piece]:
-    """What eq. 13 appends: the values, never the keys, in rank order.
-
-    Deviation: the values of records with the same source units follow each other, because a pool is
-    a sequence of candidates; the paper scans single records.
-    """
+    """What eq. 13 appends: the values, never the keys, in the order of the records' own ranks."""
+    ranked: list[tuple[int, Piece]] = []
     for candidate in candidates:
         texts = tuple(inert(unit.text) for unit in candidate.units)
         source = Source.of(candidate.document, candidate.units)
-        for record in candidate.records:
-            yield Piece(inert(record.value), source, texts)
+        for rank, record in zip(candidate.ranks, candidate.records, strict=True):
+            ranked.append((rank, Piece(inert(record.value), source, texts)))
+    yield from (piece for _, piece in sorted(ranked, key=itemgetter(0)))
 
 
 def raw_units(candidates: Iterable[Candidate]) -> Iterator[Piece]:
@@ -87,8 +88,10 @@ def assemble(
     chosen: list[Piece] = []
     too_long: list[Piece] = []
     for piece in pieces:
-        if rules.deduplicate and _says(chosen, piece):
-            continue
+        if rules.deduplicate:
+            if _says(chosen, piece):
+                continue
+            piece = _unsaid(chosen, piece)
         if count(_joined([*chosen, piece], rules.order)) <= budget_tokens:
             chosen.append(piece)
             continue
@@ -116,6 +119,32 @@ def _says(chosen: Sequence[Piece], piece: Piece) -> bool:
     )
 
 
+def _unsaid(chosen: Sequence[Piece], piece: Piece) -> Piece:
+    """The piece without the words at its ends that a chosen one of its document ends or begins with."""
+    for other in chosen:
+        if other.source.document_id == piece.source.document_id:
+            piece = replace(piece, text=_after(other.text, _before(piece.text, other.text)))
+    return piece
+
+
+def _after(said: str, text: str) -> str:
+    """What `text` goes on with, after the words that `said` ends with."""
+    n = _shared(said.split(), text.split())
+    return text.split(maxsplit=n)[-1] if n else text
+
+
+def _before(text: str, said: str) -> str:
+    """What `text` says before the words that `said` begins with."""
+    n = _shared(text.split(), said.split())
+    return text.rsplit(maxsplit=n)[0] if n else text
+
+
+def _shared(first: Sequence[str], second: Sequence[str]) -> int:
+    """How many words the one ends and the other begins with; none where it is fewer than MIN_SHARED."""
+    longest = min(len(first), len(second)) - 1
+    return next((n for n in range(longest, MIN_SHARED - 1, -1) if first[-n:] == second[:n]), 0)
+
+
 def _spaced(text: str) -> str:
     """Words between single blanks, so that none is found within another."""
     return f" {' '.join(text.split())} "
@@ -136,9 +165,14 @@ def _joined(pieces: Sequence[Piece], order: Order) -> str:
 def by_position(pieces: Sequence[Piece]) -> list[Piece]:
     """Pieces as their documents have them; documents by their best piece, which comes first."""
     documents = list(dict.fromkeys(piece.source.document_id for piece in pieces))
-    return sorted(
-        pieces, key=lambda piece: (documents.index(piece.source.document_id), piece.source.units[:1])
-    )
+    return sorted(pieces, key=lambda piece: (documents.index(piece.source.document_id), *_place(piece)))
+
+
+def _place(piece: Piece) -> tuple[int, int, int]:
+    """First and last unit, and where in the first the text begins: a long unit may hold several chunks."""
+    units = piece.source.units or (0,)
+    within = piece.units[0].find(piece.text[:HEAD]) if piece.units else 0
+    return units[0], units[-1], within
 
 
 def merged(sources: Iterable[Source]) -> tuple[Source, ...]:

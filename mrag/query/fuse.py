@@ -100,12 +100,20 @@ def _best_score(leg: Leg, records: Iterable[Ranked]) -> float:
     return max(record.scores[leg] for record in records if leg in record.scores)
 
 
+@dataclass(frozen=True)
+class _Member:
+    rank: int
+    ranked: Ranked
+    stored: Stored
+
+
 class Grouping:
     """Collects records, best first, into at most `w` candidates: one for each set of source units."""
 
     def __init__(self, w: int) -> None:
         self._w = w
-        self._groups: dict[tuple[str, tuple[int, ...]], list[tuple[Ranked, Stored]]] = {}
+        self._groups: dict[tuple[str, tuple[int, ...]], list[_Member]] = {}
+        self._added = 0
 
     @property
     def full(self) -> bool:
@@ -115,23 +123,25 @@ class Grouping:
     def add(self, found: Iterable[tuple[Ranked, Stored]]) -> None:
         """Takes records that rank behind those added before."""
         for ranked, stored in found:
+            self._added += 1
             place = (stored.record.document_id, stored.record.pointers)
             if place in self._groups or not self.full:
-                self._groups.setdefault(place, []).append((ranked, stored))
+                self._groups.setdefault(place, []).append(_Member(self._added, ranked, stored))
 
     def candidates(self) -> tuple[Candidate, ...]:
         """The candidates so far, best first."""
         return tuple(_candidate(members) for members in self._groups.values())
 
 
-def _candidate(members: Sequence[tuple[Ranked, Stored]]) -> Candidate:
-    best, stored = members[0]
-    legs = sorted({leg for ranked, _ in members for leg in ranked.scores})
+def _candidate(members: Sequence[_Member]) -> Candidate:
+    best, stored = members[0].ranked, members[0].stored
+    legs = sorted({leg for member in members for leg in member.ranked.scores})
     return Candidate(
         document=stored.document,
         units=stored.units,
-        records=tuple(member.record for _, member in members),
+        records=tuple(member.stored.record for member in members),
         key=stored.record.keys[best.key],
         score=best.score,
-        scores={leg: _best_score(leg, (ranked for ranked, _ in members)) for leg in legs},
+        scores={leg: _best_score(leg, (member.ranked for member in members)) for leg in legs},
+        ranks=tuple(member.rank for member in members),
     )

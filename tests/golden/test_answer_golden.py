@@ -91,7 +91,7 @@ REPLIES = [
     Rule("Answer: the Alma, with 90 against 40 or 50", purpose="answer"),
 ]
 QUESTION = "Which ferry carries more passengers?"
-BOTH = Source("ferries.md", "Ferries", (1, 2))
+BOTH = Source("ferries.md", "Ferries", (1, 2), date="2024-05-03")
 
 
 def row(value: str, quote: str, number: int | None, entity: str) -> EvidenceRow:
@@ -99,7 +99,7 @@ def row(value: str, quote: str, number: int | None, entity: str) -> EvidenceRow:
         {"entity": entity, "dimension": "passengers", "value": value},
         quote,
         Verdict.VERIFIED if number else Verdict.UNVERIFIED,
-        Source("ferries.md", "Ferries", (number,)) if number else None,
+        Source("ferries.md", "Ferries", (number,), date="2024-05-03") if number else None,
     )
 
 
@@ -128,7 +128,10 @@ EXPECTED = Answer(
         "1 of 3 evidence rows could not be verified.",
         "The answer states 50, which stands in no evidence row.",
     ),
-    selected=(Source("ferries.md", "Ferries", (2,)), Source("ferries.md", "Ferries", (1,))),
+    selected=(
+        Source("ferries.md", "Ferries", (2,), date="2024-05-03"),
+        Source("ferries.md", "Ferries", (1,), date="2024-05-03"),
+    ),
     citations=(1, 2),
 )
 
@@ -152,9 +155,9 @@ async def test_a_whole_answer() -> None:
     assert model.asked[2].messages[-1].content == (
         "<evidence>\n"
         "1. entity: Alma; dimension: passengers; value: 90; "
-        'quote: "The ferry Alma carries 90 passengers." (Ferries)\n'
+        'quote: "The ferry Alma carries 90 passengers." (Ferries, 2024-05-03)\n'
         "2. entity: Runa; dimension: passengers; value: forty; "
-        'quote: "She carries “about 40” passengers." (Ferries)\n'
+        'quote: "She carries “about 40” passengers." (Ferries, 2024-05-03)\n'
         "</evidence>\n\n"
         "Question: Which ferry carries more passengers?"
     )

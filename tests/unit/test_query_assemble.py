@@ -15,7 +15,7 @@ from mrag.query.assemble import Piece, Rules, assemble, merged, raw_units, value
 from mrag.query.fitting import cut_at_sentence, cut_at_word
 from mrag.schema import Source
 from mrag.settings import PlainReader
-from tests.query_pool import candidate
+from tests.query_pool import candidate, ranked
 
 
 def words(text: str) -> int:
@@ -111,11 +111,11 @@ def test_strictly_a_first_value_beyond_the_budget_leaves_nothing() -> None:
     assert assemble(THREE, 4, words, STRICT) == assemble(THREE, 4, words)
 
 
-FOUND = [
+FOUND = ranked(
     candidate("unit one", "a", 1, values=("value one", "value two"), key="SECRET KEY"),
     candidate("unit two", "a", 2, values=("value two", "value three"), key="SECRET KEY"),
     candidate("unit three", "b", 1, values=("value one",), key="SECRET KEY"),
-]
+)
 
 
 def test_values_follow_the_ranks_and_keys_are_never_among_them() -> None:
@@ -123,6 +123,49 @@ def test_values_follow_the_ranks_and_keys_are_never_among_them() -> None:
     assert context.text == "\n\n".join(["value one", *["value two"] * 2, "value three", "value one"])
     assert [piece.source.units for piece in values(FOUND)] == [(1,), (1,), (2,), (2,), (1,)]
     assert [piece.text for piece in raw_units(FOUND)] == ["unit one", "unit two", "unit three"]
+
+
+def test_the_scan_is_over_single_records_though_candidates_hold_several() -> None:
+    first, second, third = FOUND
+    mixed = [replace(first, ranks=(1, 5)), replace(second, ranks=(2, 4)), replace(third, ranks=(3,))]
+    said = ["value one", "value two", "value one", "value three", "value two"]
+    assert [piece.text for piece in values(mixed)] == said
+
+
+def test_chunks_of_one_long_unit_are_put_back_in_its_order() -> None:
+    text = "Ada built the first ferry in Gdansk. It sank. Then she built the second one in Visby."
+    late, early = (Piece(part, Source("a", "A", (5,)), (text,)) for part in (text[37:], text[:36]))
+    both = Piece(f"{text[60:]} And so on.", Source("a", "A", (5, 6)), (text, "And so on."))
+    ordered, _ = assemble([both, late, early], 100, words, POSITION)
+    assert ordered.text == "\n\n".join(piece.text for piece in (early, late, both))
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "text"),
+    [
+        (
+            "Ada built it in Gdansk long ago",
+            "in Gdansk long ago it sailed",
+            "Ada built it in Gdansk long ago\n\nit sailed",
+        ),
+        (
+            "in Gdansk long ago it sailed",
+            "Ada built it in Gdansk long ago",
+            "in Gdansk long ago it sailed\n\nAda built it",
+        ),
+        (
+            "Ada built it at home",
+            "it at home she sold",
+            "Ada built it at home\n\nit at home she sold",
+        ),  # three words
+    ],
+)
+def test_words_that_two_values_share_at_their_ends_are_paid_once(first: str, second: str, text: str) -> None:
+    pieces = [piece(first, "a", 1), piece(second, "a", 2)]
+    assert assemble(pieces, 100, words, ONCE)[0].text == text
+    assert assemble(pieces, words(text), words, ONCE)[1]
+    for rules, other in ((ONCE, piece(second, "b", 2)), (Rules(), pieces[1])):
+        assert assemble([pieces[0], other], 100, words, rules)[0].text == f"{first}\n\n{second}"
 
 
 def test_a_repeated_value_of_a_document_is_paid_once() -> None:
@@ -219,7 +262,9 @@ def test_the_budget_is_never_exceeded(
     if whole:
         assert not context.cut
         squeezed = " ".join(context.text.split())
-        assert all(" ".join(piece.text.split()) in squeezed for piece in pieces)
+        for one in pieces:  # what is paid once may be told in parts
+            said = one.text.split() if rules.deduplicate else [" ".join(one.text.split())]
+            assert all(part in squeezed for part in said)
 
 
 @pytest.mark.parametrize("budget", [128 * times for times in range(1, 6)])
