@@ -12,7 +12,12 @@ from mrag.schema import EvidenceRow
 Kind = Literal["number", "date"]
 
 _FORMS: dict[Kind, re.Pattern[str]] = {
-    "date": re.compile(r"\b(?:when|(?:what|which) (?:date|day|month|year))\b", re.IGNORECASE),
+    "date": re.compile(
+        # A `when` that asks stands before its verb, or last; "the captain when it sank" asks for no date.
+        r"\bwhen(?: exactly)? (?:did|do|does|was|were|is|are|will|has|have|had|can|could|would|should|must)\b"
+        r"|\bwhen\W*$|\b(?:what|which) (?:date|day|month|year)\b",
+        re.IGNORECASE,
+    ),
     "number": re.compile(
         r"\b(?:how (?:many|much|long|far|old|high|deep|tall|wide|heavy|large|fast)"
         r"|what (?:number|amount|percentage|share) of"
@@ -22,6 +27,11 @@ _FORMS: dict[Kind, re.Pattern[str]] = {
         re.IGNORECASE,
     ),
 }
+
+# Numbers in words that `facts` does not read: of none, of both, of a part.
+_COUNTS = re.compile(
+    r"\b(?:no|none|no one|nobody|nothing|neither|never|not any|both|once|twice|half|dozens?)\b", re.IGNORECASE
+)
 
 
 def unmet(question: str, rows: Iterable[EvidenceRow]) -> Kind | None:
@@ -34,8 +44,11 @@ def unmet(question: str, rows: Iterable[EvidenceRow]) -> Kind | None:
 
 
 def _states(row: EvidenceRow, kind: Kind) -> bool:
-    said = facts(". ".join((*row.cells.values(), row.quote)))
-    return bool(said.dates or (said.numbers if kind == "number" else _years(said.numbers)))
+    texts = (*row.cells.values(), row.quote)
+    said = facts(". ".join(texts))
+    if kind == "date":
+        return bool(said.dates or _years(said.numbers))
+    return bool(said.dates or said.numbers) or any(_COUNTS.search(text) for text in texts)
 
 
 def _years(numbers: Iterable[object]) -> bool:

@@ -14,7 +14,7 @@ from mrag.collection.filter_forms import parse_filter
 from mrag.errors import InputError
 from mrag.query.turns import Turn, asked, parse_turns, searched
 from mrag.schema import Filter
-from mrag.settings import PlainReader, ReaderSettings, RetrievalSettings, SaneReader, Settings
+from mrag.settings import Method, PlainReader, ReaderSettings, RetrievalSettings, SaneReader, Settings
 
 _READER: TypeAdapter[PlainReader | SaneReader] = TypeAdapter(ReaderSettings)
 _RETRIEVAL = TypeAdapter(RetrievalSettings)
@@ -123,18 +123,18 @@ def question_for(settings: Settings, text: str, **options: Any) -> Question:
     """A question as the settings would ask it, with the options that a caller gave laid over them.
 
     Options are `collection`, `filter`, `timeout_s`, `turns`, the names `retrieval` and `reader`, and any of
-    the reader's own (`budget_tokens`, `w`, `k`); None counts as not given. Raises InputError as
-    `checked_question` does.
+    the reader's own (`budget_tokens`, `w`, `k`); None counts as not given. A reader that is not the
+    configured one is the default's. Raises InputError as `checked_question` does.
     """
     given = {name: value for name, value in options.items() if value is not None}
     collection = given.pop("collection", settings.collection.name)
     timeout_s, filter_ = given.pop("timeout_s", None), given.pop("filter", ())
     turns = given.pop("turns", ())
     retrieval = {**settings.method.retrieval.model_dump(), **_named(given, "retrieval")}
-    configured = settings.method.reader
-    reader = {**_named(given, "reader"), **given}
-    if reader.get("name", configured.name) == configured.name:
-        reader = {**configured.model_dump(), **reader}
+    reader = {"name": settings.method.reader.name, **_named(given, "reader"), **given}
+    usual = (settings.method.reader, Method().reader)
+    of_that_name = next((one.model_dump() for one in usual if one.name == reader["name"]), {})
+    reader = {**of_that_name, **reader}
     return checked_question(text, collection, retrieval, reader, timeout_s, filter_, turns)
 
 

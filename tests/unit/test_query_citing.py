@@ -51,6 +51,25 @@ ROWS = {
 
 
 @pytest.mark.parametrize(
+    ("question", "answer", "cited"),
+    [
+        ("When was Alma built?", "1962", (2,)),
+        ("When was Runa sold?", "1962", (1,)),
+        ("", "1962", (1,)),
+        ("Was Alma built in 1962?", "Yes.", (2,)),
+        ("Were Alma and Runa both built in 1962?", "no", (2, 1)),
+        ("Was the bridge repaired?", "yes", ()),
+        ("Was Alma built in 1962?", "unknown", ()),
+    ],
+)
+def test_the_question_decides_between_rows_that_say_the_answer(
+    question: str, answer: str, cited: tuple[int, ...]
+) -> None:
+    rows = {1: row("Runa was sold in 1962."), 2: row("Alma was built in 1962.")}
+    assert attributed(answer, rows, question) == cited
+
+
+@pytest.mark.parametrize(
     ("answer", "cited"),
     [
         ("1962", (1,)),

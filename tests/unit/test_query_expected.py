@@ -29,6 +29,13 @@ def row(fact: str) -> EvidenceRow:
         ("What is the height of the old tower?", "It is of stone.", "number"),
         ("What is the name of the tower?", "It is of stone.", None),
         ("Which ferry is older?", "The Alma is older.", None),
+        ("Who was the captain when the Alma sank?", "Rurik Tamsin was the captain.", None),
+        ("When the Alma sank, who was its captain?", "Rurik Tamsin was the captain.", None),
+        ("The Alma was built when?", "The Alma was built in Gdansk.", "date"),
+        ("Who designed it and when did it sink?", "Ada designed it.", "date"),
+        ("How many children had he?", "He had no children.", None),
+        ("How many of the two were sold?", "Both were sold.", None),
+        ("How many were sold?", "Some were sold.", "number"),
     ],
 )
 def test_a_date_or_a_number_is_missed_where_no_row_states_one(
