@@ -66,6 +66,7 @@ class EvidenceBody(Body):
         None, description="Units shown before and after each selected one, where there is room."
     )
     blueprints: bool | None = Field(None, description="Whether the table follows blueprints.")
+    max_rows: int | None = Field(None, description="Most rows of the table.")
     derive: bool | None = Field(None, description="Whether rows may be computed from others.")
 
     def options(self) -> dict[str, Any]:

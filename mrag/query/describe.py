@@ -12,6 +12,8 @@ from mrag.query.synopsis import synopses
 from mrag.schema import Candidate
 from mrag.settings import SynopsisSettings
 
+# Square brackets mark the candidates' labels: no document writes any.
+_ROUND = str.maketrans("[]", "()")
 SHARES = (1.0, 0.5, 0.25, 0.12)
 
 
@@ -42,7 +44,7 @@ def describe(
     texts: tuple[str, ...] = ()
     for share in SHARES:
         described = synopses(question, candidates, model.count_tokens, settings, share)
-        texts = tuple(synopsis.shown for synopsis in described)
+        texts = tuple(synopsis.shown.translate(_ROUND) for synopsis in described)
         if fitting := _fitting(model, prompts(texts), reply_tokens):
             shortened = f"Synopses were shortened to {share:.0%} to fit the model's window."
             return Described(fitting, len(texts), () if share == 1 else (shortened,))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from mrag.errors import InputError
@@ -17,7 +17,7 @@ from mrag.query.verify import verify
 from mrag.schema import Candidate, EvidenceRow, EvidenceTable, Usage, Verdict
 from mrag.settings import SaneReader
 
-REPLY_TOKENS = 768
+ROW_TOKENS = 128
 DEFAULT = SaneReader()
 
 
@@ -59,7 +59,7 @@ class EvidenceExtractor:
         sheet, messages, notes = self._prompt(question, candidates, around, reader)
         schema = reply_schema(blueprints, list(sheet.passages), reader)
         completion = await self._model.complete(
-            Request(messages, self._reply_tokens, "evidence", schema=schema, timeout_s=timeout_s)
+            Request(messages, self._reply_tokens(reader), "evidence", schema=schema, timeout_s=timeout_s)
         )
         reply = read_reply(completion.text, sheet, reader, blueprints)
         shown = cite([*candidates, *around])
@@ -69,15 +69,14 @@ class EvidenceExtractor:
         return Extraction(
             EvidenceTable(name, columns, rows + computed),
             completion.usage,
-            notes + _remarks(rows) + dropped,
+            (*notes, *_remarks(rows, reply.beyond), *dropped),
         )
 
     def _guides(self, reader: SaneReader) -> tuple[Blueprint, ...]:
         return self._blueprints if reader.blueprints else ()
 
-    @property
-    def _reply_tokens(self) -> int:
-        return min(REPLY_TOKENS, self._model.window_tokens // 4)
+    def _reply_tokens(self, reader: SaneReader) -> int:
+        return min(ROW_TOKENS * reader.max_rows, self._model.window_tokens // 4)
 
     def _prompt(
         self, question: str, candidates: Sequence[Candidate], around: Sequence[Candidate], reader: SaneReader
@@ -89,7 +88,7 @@ class EvidenceExtractor:
         for n in range(len(ranked), 0, -1):
             sheet = lay_out(ranked[:n], by_sentence=reader.quoting == "pointed")
             messages = self._messages(question, sheet, reader)
-            if room(self._model, messages, self._reply_tokens) >= 0:
+            if room(self._model, messages, self._reply_tokens(reader)) >= 0:
                 return sheet, messages, _left_out(wanted[n:], reader)
         raise InputError("question", "The question is too long for the model's window: shorten it.")
 
@@ -98,7 +97,7 @@ class EvidenceExtractor:
         return render(
             "evidence" if reader.quoting == "pointed" else "evidence-copied",
             guidance=guidance(blueprints, reader),
-            example=example(blueprints, sheet.prefix),
+            example=example(blueprints, sheet.prefix, reader),
             label=sheet.prefix,
             sources=sheet.text,
             question=one_line(question),
@@ -110,8 +109,10 @@ def _left_out(texts: Sequence[Passage], reader: SaneReader) -> tuple[str, ...]:
     return (f"{len(texts)} {what} did not fit the model's window.",) if texts else ()
 
 
-def _remarks(rows: Sequence[EvidenceRow]) -> tuple[str, ...]:
+def _remarks(rows: Sequence[EvidenceRow], beyond: int) -> Iterator[str]:
     if not rows:
-        return ("No evidence was extracted.",)
-    unverified = sum(row.verdict is Verdict.UNVERIFIED for row in rows)
-    return (f"{unverified} of {len(rows)} evidence rows could not be verified.",) if unverified else ()
+        yield "No evidence was extracted."
+    if unverified := sum(row.verdict is Verdict.UNVERIFIED for row in rows):
+        yield f"{unverified} of {len(rows)} evidence rows could not be verified."
+    if beyond:
+        yield f"{beyond} evidence rows beyond max_rows were left out."

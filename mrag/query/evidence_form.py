@@ -11,7 +11,6 @@ from mrag.query.blueprints import Blueprint
 from mrag.schema import Operation
 from mrag.settings import SaneReader
 
-MAX_ROWS = 6
 MAX_DERIVED = 3
 MAX_CELL = 400
 
@@ -24,9 +23,9 @@ def guidance(blueprints: Sequence[Blueprint], reader: SaneReader) -> str:
     return filled(_columns(blueprints)["guidance"], blueprints=described)
 
 
-def example(blueprints: Sequence[Blueprint], label: str) -> str:
+def example(blueprints: Sequence[Blueprint], label: str, reader: SaneReader) -> str:
     """The reply to the worked example, whose labels begin with `label`."""
-    return filled(_columns(blueprints)["example"], label=label)
+    return filled(_columns(blueprints)[reader.quoting], label=label)
 
 
 def _columns(blueprints: Sequence[Blueprint]) -> Mapping[str, str]:
@@ -61,10 +60,11 @@ def _table_schema(
     row = _row_schema([c.name for c in blueprint.cells] if blueprint else [], labels, reader)
     if blueprint is None:
         row["additionalProperties"] = _TEXT
-    table = closed_object({"schema": name, "rows": {"type": "array", "maxItems": MAX_ROWS, "items": row}})
+    rows = {"type": "array", "maxItems": reader.max_rows, "items": row}
+    table = closed_object({"schema": name, "rows": rows})
     if blueprint and blueprint.derives and reader.derive:
         # Not required, and after the rows: a model that knows no use for it never begins it.
-        table["properties"]["derived"] = _derived_schema()
+        table["properties"]["derived"] = _derived_schema(reader.max_rows)
     return table
 
 
@@ -75,12 +75,12 @@ def _row_schema(columns: Sequence[str], labels: Sequence[str], reader: SaneReade
     return closed_object(properties)
 
 
-def _derived_schema() -> dict[str, Any]:
-    numbers = {"type": "integer", "enum": list(range(1, MAX_ROWS + MAX_DERIVED))}
+def _derived_schema(max_rows: int) -> dict[str, Any]:
+    numbers = {"type": "integer", "enum": list(range(1, max_rows + MAX_DERIVED))}
     computed = closed_object(
         {
             "operation": {"type": "string", "enum": list(get_args(Operation))},
-            "from": {"type": "array", "minItems": 2, "maxItems": MAX_ROWS, "items": numbers},
+            "from": {"type": "array", "minItems": 2, "maxItems": max(2, max_rows), "items": numbers},
             "value": {"type": "string", "maxLength": 40},
         }
     )

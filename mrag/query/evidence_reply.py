@@ -14,7 +14,7 @@ from mrag.documents.words import tokens
 from mrag.models.replies import answer_of, objects
 from mrag.query.blueprints import Blueprint
 from mrag.query.derive import Claimed
-from mrag.query.evidence_form import MAX_DERIVED, MAX_ROWS
+from mrag.query.evidence_form import MAX_DERIVED
 from mrag.query.sheet import Sheet
 from mrag.query.verify import ORDER_COLUMNS, Draft
 from mrag.settings import SaneReader
@@ -28,12 +28,14 @@ _NAME = re.compile(r'"schema"\s*:\s*"((?:OTHER: )?[A-Za-z -]{1,40})"')
 class Reply:
     """The rows of a reply, one said twice once, and what is computed from them.
 
-    `places` says which of them, from 0, each row is that the model wrote; None for what is no row.
+    `places` says which of them, from 0, each row is that the model wrote; None for what is no row. `beyond`
+    counts the rows that the reader's `max_rows` left out.
     """
 
     drafts: tuple[Draft, ...]
     places: tuple[int | None, ...]
     claimed: tuple[Claimed, ...]
+    beyond: int = 0
 
 
 def read_reply(text: str, sheet: Sheet, reader: SaneReader, blueprints: Sequence[Blueprint]) -> Reply:
@@ -41,13 +43,17 @@ def read_reply(text: str, sheet: Sheet, reader: SaneReader, blueprints: Sequence
     answer = answer_of(text)
     drafts: list[Draft] = []
     places: list[int | None] = []
+    beyond = 0
     for row in _rows(answer):
         draft = _draft(row, sheet, reader, blueprints)
-        if draft.cells and draft not in drafts and len(drafts) < MAX_ROWS:
-            drafts.append(draft)
+        if draft.cells and draft not in drafts:
+            if len(drafts) < reader.max_rows:
+                drafts.append(draft)
+            else:
+                beyond += 1
         places.append(drafts.index(draft) if draft in drafts else None)
     claimed = tuple(_claimed(answer))[:MAX_DERIVED] if reader.derive else ()
-    return Reply(tuple(drafts), tuple(places), claimed)
+    return Reply(tuple(drafts), tuple(places), claimed, beyond)
 
 
 def _tables(text: str) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
@@ -95,7 +101,8 @@ def _draft(
         cells = {name: cell for name, cell in cells.items() if _is_label(name)}
     quote = written if reader.quoting == "copied" else passage.text if passage else ""
     ordering = ORDER_COLUMNS & {column.name for column in shape.cells} if shape else frozenset[str]()
-    return Draft(cells, quote, passage.place if passage else None, ordering)
+    place = passage.place if passage else None
+    return Draft(cells, quote, place, ordering, copied=reader.quoting == "copied")
 
 
 def _blueprint_of(cells: Iterable[str], blueprints: Sequence[Blueprint]) -> Blueprint | None:

@@ -15,7 +15,7 @@ from mrag.models.language_model import LanguageModel, Message, Request
 from mrag.models.prompt import one_line, render, room, shortened
 from mrag.models.replies import answer_of
 from mrag.query.about import PART_CHARACTERS
-from mrag.query.assemble import IN_RANK_ORDER, Piece, Rules, assemble, raw_units, values
+from mrag.query.assemble import Piece, Rules, assemble, raw_units, values
 from mrag.query.citing import attributed, said, without_marks
 from mrag.query.streaming import Tell, streamed
 from mrag.schema import Candidate, Context, EvidenceRow, EvidenceTable, Pool, Usage, Verdict
@@ -114,9 +114,9 @@ class Generator:
         timeout_s: float | None = None,
         tell: Tell | None = None,
     ) -> Generated:
-        """From the source units under the budget, in rank order."""
+        """From the source units under the budget, those of a document in its order."""
         return await self._read(
-            question, raw_units(candidates), budget_tokens, IN_RANK_ORDER, timeout_s, tell
+            question, raw_units(candidates), budget_tokens, Rules("position"), timeout_s, tell
         )
 
     async def answer_table(
@@ -138,13 +138,13 @@ class Generator:
             rows.popitem()
         reply, usage = await self._ask(messages, timeout_s, tell, unmarked)
         text, marked = without_marks(reply)
-        given = (question, *map(said, rows.values()))
-        notes = _unfounded(text, given, "stands in no evidence row") + _uncited(marked, rows)
+        notes = _unfounded(text, map(said, rows.values()), "stands in no evidence row")
+        notes += _uncited(marked, rows)
         if not text:
             notes += ("The model cited rows and wrote no answer.",)
         if len(rows) < len(table.facts):
             notes += (f"{len(table.facts) - len(rows)} evidence rows did not fit the model's window.",)
-        cited = tuple(n for n in marked if n in rows) or attributed(text, rows)
+        cited = tuple(n for n in marked if n in rows) or attributed(text, rows, question)
         return Generated(text, None, usage, notes, cited)
 
     async def _read(
@@ -213,7 +213,8 @@ def _line(row: EvidenceRow) -> str:
     line = one_line(f'{cells}; quote: "{row.quote}"')
     if row.source is None:
         return line
-    return f"{line} ({shortened(row.source.title or row.source.document_id, PART_CHARACTERS)})"
+    origin = shortened(row.source.title or row.source.document_id, PART_CHARACTERS)
+    return f"{line} ({f'{origin}, {one_line(row.source.date)}' if row.source.date else origin})"
 
 
 def _uncited(marked: Iterable[int], rows: Mapping[int, EvidenceRow]) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from mrag.documents.facts import ordinary_words, supports
 from mrag.documents.quantities import SUFFIXES, folded, numbers, placed_numbers, scale_words
 from mrag.documents.scripts import unspoken
+from mrag.documents.sentences import sentence_spans
 from mrag.documents.statements import contradicts
 from mrag.documents.words import TOKEN, bare, tokens
 from mrag.query.about import metadata, title_and_section
@@ -44,19 +45,25 @@ class Draft:
     """A row as the model wrote it: `unit` is the one it names, None where there is no such unit.
 
     `ordering` are those of its columns that say how rows follow each other, which no quote needs to say.
+    `copied` says that the quote is the model's own, else it is the text of the label that it named.
     """
 
     cells: Mapping[str, str]
     quote: str
     unit: Cited | None
     ordering: frozenset[str] = frozenset()
+    copied: bool = False
 
 
 def verify(draft: Draft, shown: Sequence[Cited]) -> EvidenceRow:
     """The row with its verdict; of a verified one, quote and source are the unit's own.
 
-    A quote that stands in another unit of the same document is given to that unit; so is a cell that
-    is itself a quote, whatever unit the row names. Numbers, dates and names of every cell must stand in
+    A quote that stands in another unit of the same document is given to that unit.
+
+    Deviation: a row that only names a label may have a cell that is itself a quote: small models write one
+    sentence down and name another. Its unit is then the one in which it stands.
+
+    Numbers, dates and names of every cell must stand in
     the quote; those that say what the row is about (the entity, the dimension, the date of the source)
     may stand in unit, section, title or metadata as well, as far as prompts show these. In scripts without
     capitals every word must. No cell denies what the quote says, or the reverse, or swaps who did it to whom.
@@ -74,8 +81,7 @@ def _readings(draft: Draft, shown: Sequence[Cited]) -> Iterator[tuple[str, Cited
     named = draft.unit
     places = sorted(shown, key=lambda place: (not _same_document(place, named), place != named))
     yield from ((draft.quote, place) for place in places if _same_document(place, named))
-    # Small models write one sentence down and name another.
-    for words in draft.cells.values():
+    for words in () if draft.copied else draft.cells.values():
         if len(tokens(words)) >= MIN_WORDS:
             yield from ((words, place) for place in places)
 
@@ -144,10 +150,12 @@ def quoted(quote: str, text: str) -> str | None:
     """The words of `text` that `quote` gives, as `text` has them; None where it does not give them.
 
     White space and the kind of quotation marks may differ. An elision may stand between fragments of
-    at least `MIN_WORDS` words that follow each other in `text`. No word or number may be cut.
+    at least `MIN_WORDS` words that follow each other in `text`. A quote of fewer words must be a whole
+    sentence or line: a bare number says nothing. No word or number may be cut.
     """
     for fragments in _fragments(quote):
-        if spans := _spans(fragments, text):
+        spans = _spans(fragments, text)
+        if spans and (len(tokens(" ".join(fragments))) >= MIN_WORDS or _whole(spans[0], text)):
             return " … ".join(text[start:end] for start, end in spans)
     return None
 
@@ -156,12 +164,21 @@ def _fragments(quote: str) -> Iterator[list[str]]:
     """The quote as it is, without marks around it, and split at its elisions."""
     whole = quote.strip()
     inner = whole.strip(_SINGLE + _DOUBLE).strip()
-    for reading in dict.fromkeys((whole, inner)):
-        if len(tokens(reading)) >= MIN_WORDS or any(c.isdigit() for c in reading):
-            yield [reading]
+    yield from ([reading] for reading in dict.fromkeys((whole, inner)) if reading)
     fragments = [fragment for fragment in _ELISION.split(inner) if fragment]
     if fragments != [inner] and all(len(tokens(fragment)) >= MIN_WORDS for fragment in fragments):
         yield fragments
+
+
+def _whole(span: tuple[int, int], text: str) -> bool:
+    """Whether all words of a sentence or of a line stand in the span, and no others."""
+    start, end = span
+    lines = ((match.start(), match.end()) for match in re.finditer(r".+", text))
+    return any(
+        tokens(text[start:end]) == tokens(text[first:last])
+        for first, last in (*sentence_spans(text), *lines)
+        if first <= start and end <= last
+    )
 
 
 def _spans(fragments: Sequence[str], text: str) -> list[tuple[int, int]] | None:

@@ -113,10 +113,10 @@ class SaneReader(Strict):
     this share of its scores.
     `quoting` says how a row gives its quote: `pointed` names a sentence, `copied` (the paper) writes it out.
     `read` is what the extractor is shown, `neighbours` how many units before and after each selected one.
-    `derive` lets a table of figures end with rows computed from it. `extract` and `blueprints` switched off
-    are the ablations of SANE Table 6. With `citations: model` the generator is asked to cite rows, else a
-    rule finds those that an answer rests on. `budget_tokens` bounds the raw units that are read where there
-    is no verified row, unless `no_evidence` says to abstain.
+    `max_rows` bounds the table, `derive` lets one of figures end with rows computed from it. `extract` and
+    `blueprints` switched off are the ablations of SANE Table 6. With `citations: model` the generator is
+    asked to cite rows, else a rule finds those that an answer rests on. `budget_tokens` bounds the raw units
+    that are read where there is no verified row, unless `no_evidence` says to abstain.
     """
 
     name: Literal["sane"] = "sane"
@@ -132,6 +132,7 @@ class SaneReader(Strict):
     neighbours: int = Field(0, ge=0, le=10)
     extract: bool = True
     blueprints: bool = True
+    max_rows: int = Field(12, ge=1, le=50)
     derive: bool = True
     citations: Literal["rule", "model"] = "rule"
     no_evidence: Literal["units", "abstain"] = "units"
@@ -161,4 +162,4 @@ class Method(Strict):
 
     builder: BuilderSettings = MarkersBuilder()
     retrieval: RetrievalSettings = RetrievalSettings(name="keys+units")
-    reader: ReaderSettings = SaneReader(select="likelihood")
+    reader: ReaderSettings = SaneReader(select="likelihood", max_rows=6)

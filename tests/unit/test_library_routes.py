@@ -113,7 +113,7 @@ async def test_evidence_is_the_table_without_an_answer() -> None:
     assert "text" not in found
     assert found["evidence"]["rows"][0]["verdict"] == "verified"
     assert [stage["stage"] for stage in found["trace"]] == ["retrieve", "select", "extract"]
-    assert stages.asked[0].reader == SaneReader(k=3, w=9)
+    assert stages.asked[0].reader == SaneReader(k=3, w=9, select="likelihood", max_rows=6)
     assert (refused.status_code, refused.json()["error"]["field"]) == (422, "reader")
 
 

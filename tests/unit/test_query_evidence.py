@@ -13,7 +13,6 @@ from mrag.models.language_model import Request
 from mrag.models.scripted import Rule, ScriptedModel
 from mrag.query.blueprints import load_blueprints
 from mrag.query.evidence import EvidenceExtractor, Extraction
-from mrag.query.evidence_form import MAX_ROWS
 from mrag.query.verify import Cited, Draft, verify
 from mrag.schema import Candidate, Derivation, EvidenceRow, Source, Verdict
 from mrag.settings import SaneReader
@@ -116,9 +115,37 @@ async def test_half_characters_and_numbers_beyond_all_bounds_never_leave_a_reply
         str(found).encode()
 
 
-async def test_rows_are_bounded() -> None:
-    rows = [{"source": "S1", "fact": f"Fact {n} is so."} for n in range(MAX_ROWS + 5)]
-    assert len((await extracted(table(*rows))).table.rows) == MAX_ROWS
+async def asked(**options: Any) -> Request:
+    model = ScriptedModel([Rule(table())])
+    reader = SaneReader(**options)
+    await EvidenceExtractor(model, load_blueprints()).extract("When?", [FERRY], reader)
+    [request] = model.asked
+    return request
+
+
+async def test_rows_are_bounded_and_what_is_left_out_is_told() -> None:
+    rows = [{"source": "S1", "fact": f"Fact {n} is so."} for n in range(15)]
+    for options, most in (({}, 12), ({"max_rows": 2}, 2)):
+        found = await extracted(table(*rows), **options)
+        assert len(found.table.rows) == most
+        assert f"{15 - most} evidence rows beyond max_rows were left out." in found.notes
+    request = await asked(max_rows=2)
+    assert (request.max_tokens, request.schema is not None) == (256, True)
+    assert '"maxItems": 12' not in json.dumps(request.schema)
+
+
+async def test_the_forms_of_quoting_show_the_same_example() -> None:
+    examples = {}
+    for quoting in ("pointed", "copied"):
+        request = await asked(quoting=quoting)
+        assert [message.role for message in request.messages] == ["system", "user", "assistant", "user"]
+        examples[quoting] = json.loads(request.messages[2].content)["table"]["rows"]
+        assert request.schema is not None
+        atomic = request.schema["properties"]["table"]["anyOf"][0]["properties"]["rows"]["items"]
+        assert all(list(row) == list(atomic["properties"]) for row in examples[quoting])
+    shown = request.messages[1].content
+    assert all(row.pop("quote") in shown for row in examples["copied"])
+    assert [row["fact"] for row in examples["copied"]] == [row["fact"] for row in examples["pointed"]]
 
 
 async def test_a_table_has_the_columns_of_its_blueprint() -> None:
@@ -184,7 +211,7 @@ async def test_the_worked_example_has_the_letter_of_the_sheet(quoting: str, text
     *before, last = (message.content for message in request.messages)
     assert set(re.findall(r"^\[([A-Z]+)\d+\]", last, re.MULTILINE)) == {letter}
     example = "\n".join(before)
-    assert set(re.findall(r"\b([A-Z]+)\d+\b", example)) == ({letter} if quoting == "pointed" else set())
+    assert set(re.findall(r"\b([A-Z]+)\d+\b", example)) == {letter}
     assert "${" not in example
 
 

@@ -38,7 +38,7 @@ def verdict(quote: str, named: Cited | None = ALMA, **cells: str) -> Verdict:
         ("was built in … It carries 90", "was built in … It carries 90"),
         ("was built in [...] It carries 90", "was built in … It carries 90"),
         ("was built in... a crew of", "was built in … a crew of"),
-        ("in 1962", "in 1962"),
+        ("Gdansk in 1962", "Gdansk in 1962"),
     ],
 )
 def test_a_quote_is_found_as_the_unit_has_it(quote: str, as_it_stands: str) -> None:
@@ -143,6 +143,32 @@ def test_a_quote_of_another_document_or_of_no_unit_is_unverified() -> None:
     row = verify(draft, SHOWN)
     assert (row.verdict, row.source) == (Verdict.UNVERIFIED, None)
     assert verdict("It carries 90 passengers", named=None) is Verdict.UNVERIFIED
+
+
+def test_what_the_model_quoted_alone_counts_where_it_writes_quotes() -> None:
+    fact = {"fact": "The barge Runa was built in Visby in 1901."}
+    for quote, named in (("It carries 90 passengers", ALMA), ("no such words", OTHER), ("", OTHER)):
+        row = verify(Draft(fact, quote, named, copied=True), SHOWN)
+        assert (row.verdict, row.source) == (Verdict.UNVERIFIED, None)
+    assert verify(Draft(fact, fact["fact"], OTHER, copied=True), SHOWN).verdict is Verdict.VERIFIED
+
+
+@pytest.mark.parametrize(
+    ("quote", "text", "found"),
+    [
+        ("1962", "It was built in 1962 of oak.", None),
+        ("in 1962", "It was built in 1962 of oak.", None),
+        ("built in 1962", "It was built in 1962 of oak.", "built in 1962"),
+        ("Built: 1962", "Ferry Alma\nBuilt: 1962\nof oak", "Built: 1962"),
+        ("1962", "Ferry Alma\n1962\nof oak", "1962"),
+        ("It sank.", "It was built in 1962. It sank.", "It sank."),
+        ("sank", "It was built in 1962. It sank.", None),
+    ],
+)
+def test_a_quote_of_less_than_three_words_is_a_whole_sentence_or_line(
+    quote: str, text: str, found: str | None
+) -> None:
+    assert quoted(quote, text) == found
 
 
 def test_a_cell_that_is_itself_a_quote_is_given_to_its_unit() -> None:

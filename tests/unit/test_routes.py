@@ -43,11 +43,13 @@ async def test_an_answer_carries_text_evidence_sources_and_trace() -> None:
             "cells": {"fact": "Ada built it"},
             "quote": "Ada built it.",
             "verdict": "verified",
-            "source": {"document_id": "a.md", "title": "A", "units": [1], "pages": []},
+            "source": {"document_id": "a.md", "title": "A", "units": [1], "pages": [], "date": "2024-03-01"},
             "derivation": None,
         }
     ]
-    assert answer["sources"] == [{"document_id": "a.md", "title": "A", "units": [1], "pages": []}]
+    assert answer["sources"] == [
+        {"document_id": "a.md", "title": "A", "units": [1], "pages": [], "date": "2024-03-01"}
+    ]
     assert [stage["stage"] for stage in answer["trace"]] == ["retrieve", "select", "extract", "generate"]
     assert (answer["generation"], answer["citations"]) == (7, [])
 
@@ -86,6 +88,7 @@ async def test_a_pool_shows_key_scores_records_and_unit_offsets() -> None:
             "key": "Who built it?",
             "score": 0.5,
             "scores": {"dense": 0.5},
+            "ranks": [1],
         }
     ]
 
@@ -113,12 +116,12 @@ async def test_a_request_chooses_the_form_of_selection() -> None:
 async def test_every_part_of_the_reader_can_be_chosen_by_a_request() -> None:
     stages = Stages()
     options = {"quoting": "copied", "read": "values", "blueprints": False, "derive": False}
-    options |= {"citations": "model", "no_evidence": "abstain", "neighbours": 2}
+    options |= {"citations": "model", "no_evidence": "abstain", "neighbours": 2, "max_rows": 9}
     await post("/v1/query", {"question": "Who?", **options}, stages=stages)
     await post("/v1/query", {"question": "Who?", "extract": False}, stages=stages)
     assert [question.reader for question in stages.asked] == [
         SaneReader(select="likelihood", **options),  # type: ignore[arg-type]
-        SaneReader(select="likelihood", extract=False),
+        SaneReader(select="likelihood", max_rows=6, extract=False),
     ]
     chosen = set(QueryBody.model_fields) & set(SaneReader.model_fields)
     assert chosen >= {*options, "extract", "w", "k", "budget_tokens"}
