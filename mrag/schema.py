@@ -380,12 +380,16 @@ class EvidenceTable:
 
 @dataclass(frozen=True)
 class StageTrace:
-    """One stage of one question: wall-clock seconds, what it asked of the model, what it noticed."""
+    """One stage of one question: wall-clock seconds, what it asked of the model, what it noticed.
+
+    A stage that `failed` was done without.
+    """
 
     stage: str
     seconds: float
     usage: Usage = Usage()
     notes: tuple[str, ...] = ()
+    failed: bool = False
 
 
 @dataclass(frozen=True)
@@ -395,7 +399,7 @@ class Answer:
     `selected` are the places of the candidates that were read, the first choice first; empty for the plain
     reader.
     `citations` are the numbers of the evidence rows that the text rests on, in the order of the text, which
-    has no marks of its own. `partial` is the pool's.
+    has no marks of its own. `partial` is the pool's, and `pool` its candidates where the question is traced.
     """
 
     question: str
@@ -409,3 +413,4 @@ class Answer:
     selected: tuple[Source, ...] = ()
     citations: tuple[int, ...] = ()
     partial: bool = False
+    pool: tuple[Candidate, ...] = ()

@@ -91,6 +91,7 @@ class QueryBody(EvidenceBody):
     no_evidence: Literal["units", "abstain"] | None = Field(
         None, description="Without a verified row: answer from raw units, or not at all (sane)."
     )
+    trace: bool = Field(False, description="Give the pool with the answer: what was selected from.")
     stream: bool = Field(False, description="Tell the stages, the text in pieces, and last the answer.")
 
     def options(self) -> dict[str, Any]:

@@ -8,8 +8,13 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from functools import partial
 from typing import Any
 
-from ray.exceptions import RayActorError, RayError, RayTaskError
-from ray.serve.exceptions import BackPressureError, DeploymentUnavailableError, RayServeException
+from ray.exceptions import RayError, RayTaskError
+from ray.serve.exceptions import (
+    BackPressureError,
+    DeploymentUnavailableError,
+    RayServeException,
+    ReplicaUnavailableError,
+)
 
 from mrag.errors import ModelError, MragError
 
@@ -26,8 +31,12 @@ async def call(method: Any, *arguments: Any) -> Any:
 
     Raises what the core object raised, and StageDownError where no replica answered.
     """
+    reply = method.remote(*arguments)
     try:
-        return await method.remote(*arguments)
+        return await reply
+    except asyncio.CancelledError:
+        reply.cancel()  # Ray leaves the work running that nobody waits for.
+        raise
     except (RayError, RayServeException) as error:
         raise plain(error) from None
 
@@ -70,12 +79,16 @@ async def iterate(method: Any, *arguments: Any) -> AsyncGenerator[Any, None]:
 
 
 def plain(error: Exception) -> Exception:
-    """The error behind Ray's wrapping."""
-    if isinstance(error, RayTaskError):
-        cause = error.cause
-        return cause if isinstance(cause, MragError) else error
-    if isinstance(error, BackPressureError):
+    """The error behind Ray's wrapping.
+
+    What Ray itself lost (a replica, a node, a value) is a stage that is down.
+    """
+    cause = error.cause if isinstance(error, RayTaskError) else error
+    if isinstance(cause, MragError):
+        return cause
+    if isinstance(cause, BackPressureError):
         return StageDownError("The service is busy: try again in a moment.")
-    if isinstance(error, RayActorError | DeploymentUnavailableError):
+    lost = isinstance(cause, RayError) and not isinstance(cause, RayTaskError)
+    if lost or isinstance(cause, DeploymentUnavailableError | ReplicaUnavailableError):
         return StageDownError("A stage of the service is restarting: try again in a moment.")
     return error

@@ -13,7 +13,7 @@ from mrag.collection.sparse import SparseStatistics
 from mrag.errors import MragError
 from mrag.models.encoder import Kind
 from mrag.models.language_model import Choice, Completion, LanguageModel, Likelihood, Request
-from mrag.models.opening import counting_model, open_encoder, open_language_model
+from mrag.models.opening import counting_model, open_encoder, open_reviving_model
 from mrag.query.blueprints import load_blueprints
 from mrag.query.evidence import EvidenceExtractor, Extraction
 from mrag.query.generate import Generated, Generator, Reading
@@ -51,13 +51,13 @@ class EncoderDeployment:
 
 
 class LanguageModelDeployment:
-    """One engine, which all three stages that ask a model share.
+    """One engine, which all three stages that ask a model share; opened anew when it dies.
 
     Ray Serve awaits an asynchronous constructor, so that a replica is ready when its engine is.
     """
 
     async def __init__(self, settings: Settings) -> None:  # type: ignore[misc]
-        self._model = await open_language_model(settings.language_model)
+        self._model = await open_reviving_model(settings.language_model)
 
     async def identity(self) -> str:
         """The engine's name."""

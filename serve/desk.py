@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Awaitable
 from typing import Any, Protocol, TypeVar
 
@@ -56,7 +57,10 @@ class Desk:
     async def retrieve(self, visitor: Visitor, text: str, w: int, **options: Any) -> Pool:
         """The pool of a question; `options` as `question_for` takes them."""
         question = self._question(visitor, text, options)
-        return self._noted(visitor, question, await self._pipeline.retrieve(question, w))
+        started = time.monotonic()
+        pool = await self._pipeline.retrieve(question, w)
+        self._meters.retrieved(time.monotonic() - started)
+        return self._noted(visitor, question, pool)
 
     async def evidence(self, visitor: Visitor, text: str, **options: Any) -> Evidence:
         """Its verified table."""

@@ -13,7 +13,7 @@ from pydantic import TypeAdapter
 
 from mrag.errors import MragError
 from mrag.schema import Answer, StageTrace
-from serve.faults import broken, fault_of
+from serve.faults import ErrorBody, Fault, broken, fault_of
 
 _log = logging.getLogger(__name__)
 MEDIA_TYPE = "text/event-stream"
@@ -39,10 +39,10 @@ async def told(first: Event, events: Events) -> AsyncIterator[str]:
             async for event in events:
                 yield _event(event)
         except MragError as error:
-            yield _line("error", fault_of(error)[1].model_dump_json())
+            yield _failed(fault_of(error)[1])
         except Exception as error:  # noqa: BLE001 (the last word of a stream that has begun)
             _log.exception("A streamed answer broke off.")
-            yield _line("error", broken(error).model_dump_json())
+            yield _failed(broken(error))
 
 
 async def event_stream(
@@ -61,6 +61,10 @@ def _event(event: Event) -> str:
             return _line("stage", _STAGE.dump_json(event).decode())
         case _:
             return _line("answer", _ANSWER.dump_json(event).decode())
+
+
+def _failed(fault: Fault) -> str:
+    return _line("error", ErrorBody(error=fault).model_dump_json())
 
 
 def _line(name: str, data: str) -> str:

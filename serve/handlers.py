@@ -13,6 +13,7 @@ from starlette.exceptions import HTTPException
 from mrag.errors import MragError
 from serve.calls import StageDownError
 from serve.faults import ErrorBody, Fault, broken, fault, fault_of, openai_error, speaks_openai
+from serve.request_log import REQUEST_ID
 
 RETRY_AFTER_S = 5
 CODES = {
@@ -60,7 +61,8 @@ async def _on_http_error(request: Request, error: Any) -> JSONResponse:
 
 
 async def _on_fault(request: Request, error: Any) -> JSONResponse:
-    return _reply(request, 500, broken(error))
+    # This one is sent from outside all middleware, the request log included.
+    return _reply(request, 500, broken(error), {REQUEST_ID: getattr(request.state, "request_id", "")})
 
 
 _HANDLERS: dict[Any, Any] = {

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from ray.util.metrics import Counter, Gauge, Histogram
 
-from mrag.query.outcome import abstained, fell_back
+from mrag.query.outcome import abstained, failed, fell_back
 from mrag.query.pipeline import Evidence
 from mrag.query.question import Question
 from mrag.schema import Answer, EvidenceTable, Pool, StageTrace
@@ -27,7 +27,7 @@ class Meters:
         )
         self._answers = Counter(
             "mrag_answers_total",
-            "Answers: answered, abstained, or answered from raw units for want of evidence.",
+            "Answers: answered, abstained, failed, or answered from raw units for want of evidence.",
             ("collection", "reader", "outcome"),
         )
         self._partial = Counter(
@@ -35,6 +35,9 @@ class Meters:
         )
         self._rows = Counter("mrag_evidence_rows_total", "Rows of evidence, by verdict.", ("verdict",))
         self._stage_seconds = Histogram("mrag_stage_seconds", "Stages of questions.", SECONDS, ("stage",))
+        self._failures = Counter(
+            "mrag_stage_failures_total", "Stages that failed, and were done without.", ("stage",)
+        )
         self._tokens = Counter("mrag_llm_tokens_total", "Of language models.", ("stage", "direction"))
         self._generation = Gauge("mrag_generation", "In force, when last asked.", ("collection",))
 
@@ -42,6 +45,10 @@ class Meters:
         """A request that is over."""
         self._requests.inc(tags={"method": method, "route": route, "status": str(status)})
         self._request_seconds.observe(seconds, tags={"route": route})
+
+    def retrieved(self, seconds: float) -> None:
+        """A pool that was all that was asked for."""
+        self._stage_seconds.observe(seconds, tags={"stage": "retrieve"})
 
     def found(self, question: Question, result: Pool | Evidence | Answer) -> None:
         """What came of a question."""
@@ -59,6 +66,8 @@ class Meters:
 
     def _stage(self, stage: StageTrace) -> None:
         self._stage_seconds.observe(stage.seconds, tags={"stage": stage.stage})
+        if stage.failed:
+            self._failures.inc(tags={"stage": stage.stage})
         used = (("in", stage.usage.prompt_tokens), ("out", stage.usage.completion_tokens))
         for direction, tokens in used:
             if tokens:
@@ -70,7 +79,9 @@ class Meters:
 
 
 def outcome_of(answer: Answer) -> str:
-    """`abstained`, `from_units` (for want of evidence) or `answered`."""
+    """`failed`, `abstained`, `from_units` (for want of evidence) or `answered`."""
+    if failed(answer):
+        return "failed"
     if abstained(answer):
         return "abstained"
     return "from_units" if fell_back(answer) else "answered"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import sys
@@ -17,7 +18,8 @@ from mrag.schema import Answer, Pool, Usage, Verdict
 from serve.metrics import Meters, outcome_of
 
 LOGGER = "mrag.requests"
-REQUEST_ID = b"x-request-id"
+REQUEST_ID = "x-request-id"
+LEFT = 499  # the caller did not wait for the reply; no such status is ever sent
 
 
 class RequestLog:
@@ -34,18 +36,22 @@ class RequestLog:
             await self._app(scope, receive, send)
             return
         state = scope.setdefault("state", {})
-        line: dict[str, Any] = {"request": uuid.uuid4().hex, "method": scope["method"], "status": 500}
+        state["request_id"] = uuid.uuid4().hex
+        line: dict[str, Any] = {"request": state["request_id"], "method": scope["method"], "status": 500}
         started = time.monotonic()
 
         async def sent(message: Message) -> None:
             if message["type"] == "http.response.start":
                 line["status"] = message["status"]
-                header = (REQUEST_ID, line["request"].encode())
+                header = (REQUEST_ID.encode(), line["request"].encode())
                 message = {**message, "headers": [*message.get("headers", ()), header]}
             await send(message)
 
         try:
             await self._app(scope, receive, sent)
+        except asyncio.CancelledError:
+            line["status"] = LEFT
+            raise
         finally:
             self._end(line, scope, state, time.monotonic() - started)
 

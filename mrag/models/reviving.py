@@ -49,9 +49,23 @@ class RevivingModel:
         """How likely a given reply is."""
         return await self._twice(lambda model: model.likelihood(request, reply))
 
-    def stream(self, request: Request) -> AsyncIterator[str]:
-        """The reply in pieces; not asked again, since a part of it may be read already."""
-        return self._model.stream(request)
+    async def stream(self, request: Request) -> AsyncIterator[str]:
+        """The reply in pieces; asked once more only where none of it was told yet."""
+        asked, told = self._model, False
+        try:
+            async for piece in asked.stream(request):
+                told = True
+                yield piece
+            return
+        except EngineDeadError:
+            self._dead = asked
+            if told or self._closed:
+                raise
+        async with self._alone:
+            if self._model is self._dead:
+                await self._revive()
+        async for piece in self._model.stream(request):
+            yield piece
 
     def count_tokens(self, text: str) -> int:
         """As the engine counts; a dead one still does."""

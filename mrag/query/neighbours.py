@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -11,6 +12,8 @@ from mrag.collection.manifest import Manifest
 from mrag.errors import CollectionError
 from mrag.query.question import Question
 from mrag.schema import Candidate, SourceUnit, Usage
+
+_log = logging.getLogger(__name__)
 
 
 class Readable(Protocol):
@@ -54,7 +57,8 @@ class Neighbours:
             if collection.manifest.generation == generation:
                 return Around(tuple(_neighbours(collection, selected, n)))
         except CollectionError as error:
-            return Around(notes=(f"Neighbours are left out: {error}",))
+            _log.error("Neighbours can't be read: %s", error)  # names files, which are nobody's business
+            return Around(notes=("Neighbours are left out: the collection can't be read as it is.",))
         return Around(notes=("Neighbours are left out: the collection changed since it was searched.",))
 
 

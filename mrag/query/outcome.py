@@ -12,6 +12,11 @@ def abstained(answer: Answer) -> bool:
     return answer.text.strip(" \n.").lower() in ("", UNKNOWN)
 
 
+def failed(answer: Answer) -> bool:
+    """Whether there is no text because its stage failed."""
+    return any(stage.failed for stage in answer.trace if stage.stage == "generate")
+
+
 def fell_back(answer: Answer) -> bool:
     """Whether a reader that wants evidence read raw units for want of it: only it selects candidates."""
     return bool(answer.selected) and answer.context is not None

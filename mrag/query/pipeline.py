@@ -292,9 +292,8 @@ class _Run:
         try:
             return await self.stage(name, work)
         except ModelError as error:
-            self._record(
-                name, started, paid(error), (f"Stage {name} failed ({str(error).rstrip('.')}): {instead}.",)
-            )
+            note = f"Stage {name} failed ({str(error).rstrip('.')}): {instead}."
+            self._record(StageTrace(name, self._clock() - started, paid(error), (note,), failed=True))
             return None
 
     async def stage(self, name: str, work: _Work[T]) -> T:
@@ -314,7 +313,7 @@ class _Run:
         except TimeoutError:
             raise ModelTimeoutError(late if limit.expired() else f"Stage {name} timed out.") from None
         usage = Usage() if isinstance(result, Pool) else result.usage
-        self._record(name, started, usage, result.notes)
+        self._record(StageTrace(name, self._clock() - started, usage, result.notes))
         return result
 
     def end(
@@ -340,11 +339,11 @@ class _Run:
             tuple(Source.of(candidate.document, candidate.units) for candidate in selected),
             generated.citations,
             pool.partial,
+            pool.candidates if self.question.traced else (),
         )
 
-    def _record(self, name: str, started: float, usage: Usage, notes: tuple[str, ...]) -> None:
-        trace = StageTrace(name, self._clock() - started, usage, notes)
+    def _record(self, trace: StageTrace) -> None:
         self._trace.append(trace)
-        self._notes += notes
+        self._notes += trace.notes
         if self.tell:
             self.tell(trace)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
@@ -27,7 +27,8 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 class Question:
     """One question to one collection, or to those of its documents that pass the filter.
 
-    `timeout_s` is for all of its stages together; `turns` are those before it, the oldest first.
+    `timeout_s` is for all of its stages together; `turns` are those before it, the oldest first. The answer
+    to one that is `traced` has its pool.
     """
 
     text: str
@@ -37,6 +38,7 @@ class Question:
     timeout_s: float | None = None
     filter: Filter = ()
     turns: tuple[Turn, ...] = ()
+    traced: bool = False
 
     @property
     def searched(self) -> str:
@@ -122,20 +124,21 @@ def _option(fault: Mapping[str, Any], message: str, section: str) -> str:
 def question_for(settings: Settings, text: str, **options: Any) -> Question:
     """A question as the settings would ask it, with the options that a caller gave laid over them.
 
-    Options are `collection`, `filter`, `timeout_s`, `turns`, the names `retrieval` and `reader`, and any of
-    the reader's own (`budget_tokens`, `w`, `k`); None counts as not given. A reader that is not the
+    Options are `collection`, `filter`, `timeout_s`, `turns`, `trace`, the names `retrieval` and `reader`, and
+    any of the reader's own (`budget_tokens`, `w`, `k`); None counts as not given. A reader that is not the
     configured one is the default's. Raises InputError as `checked_question` does.
     """
     given = {name: value for name, value in options.items() if value is not None}
     collection = given.pop("collection", settings.collection.name)
     timeout_s, filter_ = given.pop("timeout_s", None), given.pop("filter", ())
-    turns = given.pop("turns", ())
+    turns, traced = given.pop("turns", ()), given.pop("trace", False)
     retrieval = {**settings.method.retrieval.model_dump(), **_named(given, "retrieval")}
     reader = {"name": settings.method.reader.name, **_named(given, "reader"), **given}
     usual = (settings.method.reader, Method().reader)
     of_that_name = next((one.model_dump() for one in usual if one.name == reader["name"]), {})
     reader = {**of_that_name, **reader}
-    return checked_question(text, collection, retrieval, reader, timeout_s, filter_, turns)
+    question = checked_question(text, collection, retrieval, reader, timeout_s, filter_, turns)
+    return replace(question, traced=traced)
 
 
 def _named(given: dict[str, Any], part: str) -> dict[str, Any]:

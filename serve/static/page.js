@@ -35,7 +35,7 @@ async function ask(path, body, signal) {
   throw new Error(sentence(await response.json().catch(() => null)) ?? `The service answered ${response.status}.`);
 }
 
-const sentence = (told) => told?.error?.message ?? told?.message;
+const sentence = (told) => told?.error?.message;
 
 /** The events of a stream, as [name, data], in order. */
 async function* events(response) {
@@ -67,7 +67,7 @@ async function submit(event) {
   const asked = { question: $("question").value, reader: $("reader").value || undefined, ...chosenCollection() };
   start();
   try {
-    const response = await ask("v1/query", { ...asked, stream: true }, mine.signal);
+    const response = await ask("v1/query", { ...asked, stream: true, trace: true }, mine.signal);
     let told = false;
     for await (const [name, data] of events(response)) {
       if (name === "stage") stage(data);
@@ -167,31 +167,22 @@ function sourceLink(source, quote) {
   return el("a", { href: `#${query}` }, `${source.title || source.document_id}, unit ${source.units.join(", ")}${pages}`);
 }
 
-/** The pool is searched for when it is wanted: an answer carries only what was selected. */
-async function pool() {
+/** What was selected from; it is laid out when it is wanted. */
+function pool() {
   if (!$("pool").open || !answered || $("candidates").childElementCount) return;
-  const mine = answered;
-  const { asked, answer } = mine;
-  try {
-    const { question, collection, retrieval } = asked;
-    const response = await ask("v1/retrieve", { question, collection, retrieval });
-    const place = (source) => JSON.stringify([source.document_id, ...source.units]);
-    const selected = new Set(answer.selected.map(place));
-    const found = await response.json();
-    if (mine !== answered) return;
-    $("candidates").replaceChildren(...found.candidates.map((candidate) => {
-      const source = { document_id: candidate.document.id, title: candidate.document.title, units: candidate.units.map((unit) => unit.number) };
-      const scores = Object.entries(candidate.scores).map(([leg, score]) => `${leg} ${score.toFixed(3)}`).join(", ");
-      const text = candidate.units.map((unit) => unit.text).join(" ");
-      return el(
-        "li", {}, sourceLink(source), selected.has(place(source)) ? el("span", { class: "selected" }, " selected") : "",
-        el("div", { class: "scores" }, `${candidate.key === text ? "" : `${candidate.key} `}(${scores})`),
-        el("div", { class: "excerpt" }, text.length > 240 ? `${text.slice(0, 240)}…` : text),
-      );
-    }));
-  } catch (error) {
-    if (mine === answered) fail("error", error);
-  }
+  const { answer } = answered;
+  const place = (source) => JSON.stringify([source.document_id, ...source.units]);
+  const selected = new Set(answer.selected.map(place));
+  $("candidates").replaceChildren(...answer.pool.map((candidate) => {
+    const source = { document_id: candidate.document.id, title: candidate.document.title, units: candidate.units.map((unit) => unit.number) };
+    const scores = Object.entries(candidate.scores).map(([leg, score]) => `${leg} ${score.toFixed(3)}`).join(", ");
+    const text = candidate.units.map((unit) => unit.text).join(" ");
+    return el(
+      "li", {}, sourceLink(source), selected.has(place(source)) ? el("span", { class: "selected" }, " selected") : "",
+      el("div", { class: "scores" }, `${candidate.key === text ? "" : `${candidate.key} `}(${scores})`),
+      el("div", { class: "excerpt" }, text.length > 240 ? `${text.slice(0, 240)}…` : text),
+    );
+  }));
 }
 
 // ------------------------------------------------------------------ a document
@@ -235,11 +226,12 @@ function unitBlock(unit, text, cited, quote) {
   );
 }
 
-/** The text with the quote marked where it stands in it, white space aside. */
+/** The text with the quote marked where it stands in it, white space aside; … stands for what it leaves out. */
 function marked(text, quote) {
-  const words = (quote ?? "").trim().split(/\s+/).filter(Boolean);
-  if (!words.length) return [text];
-  const pattern = words.map((word) => word.replace(/[.*+?^${}()|[\]\\]/g, "\\$&")).join("\\s+");
+  const words = (part) => part.split(/\s+/).filter(Boolean).map((word) => word.replace(/[.*+?^${}()|[\]\\]/g, "\\$&")).join("\\s+");
+  const parts = (quote ?? "").split(" … ").map(words).filter(Boolean);
+  if (!parts.length) return [text];
+  const pattern = parts.join("[^]*?");
   const found = new RegExp(pattern, "u").exec(text);
   if (!found) return [text];
   const end = found.index + found[0].length;

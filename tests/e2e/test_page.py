@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from urllib.parse import quote_plus
 
 import httpx
 import pytest
@@ -119,6 +120,13 @@ def test_the_pool_shows_what_was_selected(page: Page, url: str) -> None:
     assert page.errors() == []
 
 
+def test_a_quote_with_an_elision_is_marked_from_end_to_end(page: Page, url: str) -> None:
+    first, *_, last = ALMA.split()
+    quote = quote_plus(f"{first} … {last}")
+    page.open(f"{url}/#document=boats%2Falma%20%231.md&collection=harbour&units=1&quote={quote}")
+    page.until(lambda: page.text("#units .cited mark") == ALMA)
+
+
 def test_a_document_shows_who_points_to_its_units(page: Page, url: str) -> None:
     page.open(f"{url}/#document=boats%2Falma%20%231.md&collection=harbour")
     unit = page.one("#unit-1")
@@ -148,13 +156,20 @@ def test_everything_can_be_reached_by_keyboard(page: Page, url: str) -> None:
 
 
 def test_a_narrow_screen_needs_no_scrolling_sideways(page: Page, url: str) -> None:
-    page.driver.set_window_size(500, 900)
-    page.open(url).ask()
-    page.one("#rows a")
-    width = page.driver.execute_script(  # type: ignore[no-untyped-call]
-        "return [document.documentElement.scrollWidth, document.documentElement.clientWidth]"
-    )
-    assert width[0] <= width[1]
+    phone = {"width": 320, "height": 700, "deviceScaleFactor": 1, "mobile": True}
+    page.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", phone)
+    try:
+        page.open(url).ask()
+        page.one("#rows a")
+        page.one("#pool summary").click()
+        page.one("#candidates li")
+        width = page.driver.execute_script(  # type: ignore[no-untyped-call]
+            "return [document.documentElement.scrollWidth, document.documentElement.clientWidth]"
+        )
+        assert width == [320, 320]
+        assert page.errors() == []
+    finally:
+        page.driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
 
 def test_the_collection_is_chosen_from_those_there_are(page: Page, url: str) -> None:

@@ -88,14 +88,14 @@ async def test_what_fails_before_the_first_event_is_an_error_like_any_other(
 async def test_what_fails_later_is_the_last_event() -> None:
     told = events(await streamed(down=NotFoundError("generation", "It is gone.")))
     assert [name for name, _ in told] == ["stage", "error"]
-    assert told[-1][1] == {"code": "not_found", "message": "It is gone.", "field": "generation"}
+    assert told[-1][1]["error"] == {"code": "not_found", "message": "It is gone.", "field": "generation"}
 
 
 async def test_a_fault_of_the_service_is_told_without_its_words() -> None:
     told = events(await streamed(down=RuntimeError("secret")))
     assert [name for name, _ in told] == ["stage", "error"]
-    assert told[-1][1]["code"] == "internal"
-    assert "secret" not in told[-1][1]["message"]
+    assert told[-1][1]["error"]["code"] == "internal"
+    assert "secret" not in told[-1][1]["error"]["message"]
 
 
 async def test_a_generator_that_is_down_is_told_and_noted() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+from collections.abc import AsyncIterator
 
 import pytest
 
@@ -110,3 +112,35 @@ async def test_other_errors_open_nothing() -> None:
     with pytest.raises(PromptTooLongError):
         await model.complete(request("word " * 10_000))
     assert len(engines.opened) == 1
+
+
+class Talker(Engine):
+    """Streams two pieces, and dies after so many."""
+
+    def __init__(self, pieces: int) -> None:
+        super().__init__("", "talker")
+        self._left = pieces
+
+    async def stream(self, request: Request) -> AsyncIterator[str]:
+        for piece in ("one ", "two"):
+            if not self._left:
+                raise EngineDeadError("The engine has stopped.")
+            self._left -= 1
+            yield piece
+
+
+@pytest.mark.parametrize("pieces", [0, 1])
+async def test_a_stream_is_begun_again_only_where_nothing_was_told(pieces: int) -> None:
+    opened: list[Talker] = []
+
+    async def another() -> Talker:
+        opened.append(Talker(9))
+        return opened[-1]
+
+    model, told = RevivingModel(Talker(pieces), another), list[str]()
+    with contextlib.nullcontext() if not pieces else pytest.raises(EngineDeadError):
+        async for piece in model.stream(request("hello")):
+            told.append(piece)
+    assert told == (["one "] if pieces else ["one ", "two"])
+    assert [piece async for piece in model.stream(request("again"))] == ["one ", "two"]
+    assert len(opened) == 1

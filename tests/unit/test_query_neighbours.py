@@ -72,10 +72,13 @@ async def test_another_generation_has_no_neighbours_to_give() -> None:
 
 async def test_a_damaged_collection_costs_the_neighbours_alone() -> None:
     def opener(name: str) -> Piers:
-        raise CollectionError("It is damaged.")
+        raise CollectionError("/data/secret is damaged.")
 
     around = await Neighbours(opener).around(QUESTION, [of("a", 4)], 3, 1)
-    assert (around.candidates, around.notes) == ((), ("Neighbours are left out: It is damaged.",))
+    assert (around.candidates, around.notes) == (
+        (),
+        ("Neighbours are left out: the collection can't be read as it is.",),
+    )
 
 
 def test_a_collection_gives_the_units_of_the_numbers_that_it_has(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import re
@@ -127,7 +128,25 @@ async def test_no_answer_and_raw_units_are_told_apart(kept: Any, monkeypatch: py
     monkeypatch.setattr(Stages, "generate", down)
     async with client() as http:
         await http.post("/v1/query", json={"question": "Who?"})
-    assert [tags["outcome"] for tags, _ in kept["mrag_answers_total"]] == ["abstained"]
+    assert [tags["outcome"] for tags, _ in kept["mrag_answers_total"]] == ["failed"]
+    assert kept["mrag_stage_failures_total"] == [({"stage": "generate"}, 1)]
+
+
+async def test_a_caller_who_left_is_no_fault(lines: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    arrived = asyncio.Event()
+
+    async def waits(*_: Any) -> Any:
+        arrived.set()
+        await asyncio.sleep(60)
+
+    monkeypatch.setattr(Stages, "retrieve", waits)
+    async with client() as http:
+        asking = asyncio.create_task(http.post("/v1/retrieve", json={"question": "Who?"}))
+        await arrived.wait()
+        asking.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asking
+    assert json.loads(lines[0])["status"] == 499
 
 
 async def test_every_request_is_one_line_without_what_was_asked(lines: list[str]) -> None:
