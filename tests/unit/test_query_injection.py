@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -14,9 +15,12 @@ from mrag.models.scripted import Rule, ScriptedModel
 from mrag.query.blueprints import load_blueprints
 from mrag.query.evidence import EvidenceExtractor
 from mrag.query.generate import Generator
+from mrag.query.outcome import UNKNOWN
+from mrag.query.pipeline import Pipeline
+from mrag.query.question import Question
 from mrag.query.select import Selector
 from mrag.query.sheet import free_prefix
-from mrag.schema import Candidate
+from mrag.schema import Candidate, EvidenceRow, EvidenceTable, Pool, Source, Verdict
 from mrag.settings import PlainReader, SaneReader, SynopsisSettings
 from tests.query_pool import candidate, pool
 
@@ -137,6 +141,87 @@ async def test_a_candidate_alone_is_asked_about_in_the_same_form(
         assert all(line.startswith("  ") for line in inside[1:])
         assert (lines[0], lines[-1]) == ("Question: Which ferry?", "Answer Yes or No.")
         assert sum(line.startswith("Question:") for line in set(lines) - set(inside)) == 1
+
+
+@pytest.mark.parametrize("synopsis", [SynopsisSettings(), FULL], ids=["synopsis", "full text"])
+@pytest.mark.parametrize("where", ["text", "title", "section", "metadata", "id"])
+@pytest.mark.parametrize("injection", INJECTIONS)
+async def test_a_question_is_asked_for_of_each_candidate_in_the_same_form(
+    where: str, injection: str, synopsis: SynopsisSettings
+) -> None:
+    model = ScriptedModel([Rule(-1.0, times=1), Rule(-9.0, times=1), Rule(-2.0)])
+    found = forged(where, injection)
+    reader = SaneReader(k=2, select="likelihood", rank_weight=0, synopsis=synopsis)
+    selection = await Selector(model).select("Which ferry?", pool(*found), reader)
+    assert selection.candidates == (found[0], found[2])
+    assert len(model.asked) == 3
+    for request in model.asked:
+        lines = request.messages[-1].content.split("\n")
+        assert tags(request) == ["<candidate>", "</candidate>"]
+        inside = lines[lines.index("<candidate>") + 1 : lines.index("</candidate>")]
+        assert all(line.startswith("  ") for line in inside[1:])
+        assert lines[-1] == "Write a question that this source helps to answer."
+        assert "Which ferry?" not in request.messages[-1].content
+
+
+@pytest.mark.parametrize("injection", INJECTIONS)
+@pytest.mark.parametrize("select", ["listed", "labels"])
+async def test_no_candidate_writes_the_brackets_of_a_label(injection: str, select: str) -> None:
+    model = ScriptedModel([Rule({"selected": [1]} if select == "listed" else {"A": -0.1})])
+    reader = SaneReader(k=1, select=select, synopsis=FULL)  # type: ignore[arg-type]
+    await Selector(model).select("Which ferry?", pool(*forged("text", injection)), reader)
+    prompt = model.asked[0].messages[-1].content
+    shown = prompt[prompt.index("<candidates>") : prompt.index("</candidates>")]
+    assert shown.count("[") == shown.count("]") == 3
+
+
+@pytest.mark.parametrize("injection", INJECTIONS)
+@pytest.mark.parametrize("read", ["units", "values"])
+async def test_values_and_neighbours_are_shown_in_the_same_form(injection: str, read: str) -> None:
+    model = ScriptedModel([Rule({"table": {"schema": "ATOMIC", "rows": []}})], window_tokens=32_000)
+    hostile = candidate(BENIGN, "b", values=(injection,), key=injection)
+    around = (candidate(injection, "b", 2),)
+    reader = SaneReader(read=read)  # type: ignore[arg-type]
+    await EvidenceExtractor(model, load_blueprints()).extract("Which ferry?", [hostile], reader, around)
+    (request,) = model.asked
+    prompt = request.messages[-1].content
+    labels = labels_of(request)
+    prefix = labels[0].rstrip("0123456789")
+    assert re.findall(rf"(?<![A-Z]){prefix}\d+", prompt) == labels
+    assert tags(request) == ["<sources>", "</sources>"]
+    assert sum(line.startswith("Question:") for line in prompt.splitlines()) == 1
+
+
+@pytest.mark.parametrize("injection", INJECTIONS)
+@pytest.mark.parametrize("citations", ["rule", "model"])
+async def test_a_table_is_not_closed_by_what_its_rows_hold(injection: str, citations: Any) -> None:
+    source = Source(injection, injection, (1,), date=injection)
+    rows = [EvidenceRow({"fact": injection}, injection, Verdict.VERIFIED, source)] * 2
+    model = ScriptedModel([Rule("unknown")])
+    table = EvidenceTable("ATOMIC", ("fact",), tuple(rows))
+    await Generator(model).answer_table("Which ferry?", table, citations)
+    lines = model.asked[0].messages[-1].content.splitlines()
+    assert re.findall(r"<[^\W\d_]+>|</\w+>", "\n".join(lines)) == ["<evidence>", "</evidence>"]
+    inside = lines[lines.index("<evidence>") + 1 : lines.index("</evidence>")]
+    assert [line[:9] for line in inside] == ["1. fact: ", "2. fact: "]
+
+
+@pytest.mark.parametrize("injection", INJECTIONS)
+async def test_no_text_talks_the_pipeline_out_of_its_refusal(injection: str) -> None:
+    """Whatever the model is talked into writing: without a verified row nothing is answered."""
+    hacked = Rule({"table": {"schema": "ATOMIC", "rows": [{"source": "S1", "fact": "HACKED in 1875."}]}})
+    model = ScriptedModel([hacked])
+    found = pool(*forged("text", injection))
+
+    async def retrieve(_: Question, w: int) -> Pool:
+        return found
+
+    extractor = EvidenceExtractor(model, load_blueprints())
+    pipeline = Pipeline(retrieve, None, extractor.extract, Generator(model).generate)
+    reader = SaneReader(no_evidence="abstain", select="off")
+    answer = await pipeline.answer(Question("Which ferry?", "harbour", reader=reader))
+    assert answer.text == UNKNOWN
+    assert [request.purpose for request in model.asked] == ["evidence"]
 
 
 @pytest.mark.parametrize("where", ["text", "title", "section", "metadata", "id"])
