@@ -1,4 +1,4 @@
-"""Scenario 32: whatever the model replies, a citation leads to a row, and the row to the unit that says so."""
+"""Scenario 32: whatever the model replies, citations lead to rows, and rows to the units that say so."""
 
 from __future__ import annotations
 
