@@ -62,7 +62,7 @@ class RetrievalSettings(Strict):
     leg_weights: LegWeights = LegWeights()
     rank_constant: int = Field(60, ge=1)
     depth: int = Field(5, ge=1)
-    unit_weight: float = Field(2.0, ge=0, allow_inf_nan=False)
+    unit_weight: float = Field(32.0, ge=0, allow_inf_nan=False)
     sub_queries: Literal["off", "rule"] = "off"
     follow_up: Literal["rule", "model"] = "rule"
 
