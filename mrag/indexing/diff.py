@@ -28,7 +28,8 @@ class Diff:
     `duplicates` names for an input the document that holds its text. `replaced` are known documents
     whose old content must go, because they are now empty or duplicates; `removed` those that are no longer
     among the inputs, where such must go, too. `withheld` is a sentence on why they stay all the same.
-    `heirs` names for a removed document the input that is to be indexed with its text.
+    `heirs` names for a removed document the input that is to be indexed with its text. `inputs` are the ids
+    beside which nothing may be kept of documents that do not live; None where others may still come.
     """
 
     to_index: tuple[Input, ...]
@@ -38,6 +39,7 @@ class Diff:
     removed: tuple[str, ...] = ()
     withheld: str = ""
     heirs: Mapping[str, str] = field(default_factory=dict)
+    inputs: frozenset[str] | None = None
 
     @property
     def ended(self) -> tuple[str, ...]:
@@ -94,7 +96,7 @@ def synced(
     new = {_text(item.hash): item.id for item in reversed(found.to_index)}
     texts = {identifier: _text(known[identifier]) for identifier in removed if identifier in known}
     heirs = {identifier: new[text] for identifier, text in texts.items() if text in new}
-    return replace(found, removed=removed, heirs=heirs)
+    return replace(found, removed=removed, heirs=heirs, inputs=frozenset(here))
 
 
 def _holds_many(outcome: Outcome, known: Iterable[str]) -> bool:

@@ -29,13 +29,23 @@ class Ledger:
 
     def entries(self, document_id: str) -> Entries:
         """The replies of one document."""
-        digest = f"{stable_hash(document_id):016x}"
-        return Entries(self._folder / digest[:2] / digest)
+        return Entries(self._place(document_id))
 
     def forget(self, document_ids: Iterable[str]) -> None:
         """Removes every reply of these documents."""
         for document_id in document_ids:
             self.entries(document_id).keep_only(())
+
+    def keep_only(self, document_ids: Iterable[str]) -> None:
+        """Removes every reply of all other documents, also of such as were never published."""
+        kept = {self._place(document_id) for document_id in document_ids}
+        for folder in self._folder.glob("*/*"):
+            if folder not in kept:
+                Entries(folder).keep_only(())
+
+    def _place(self, document_id: str) -> Path:
+        digest = f"{stable_hash(document_id):016x}"
+        return self._folder / digest[:2] / digest
 
 
 class Entries:

@@ -139,6 +139,8 @@ def published(
     if segment or found.ended or found.duplicates:
         publish(root, name, stamp, segment, found.ended, found.duplicates)
         Ledger(root, name).forget(found.ended)
+    if found.inputs is not None:
+        Ledger(root, name).keep_only(found.inputs | known_documents(root, name).keys())
     compaction = compact_if_due(settings, write)
     manifest = read_manifest(root, name)
     return Published(manifest.generation if manifest else 0, compaction)

@@ -23,9 +23,12 @@ from mrag.indexing.compact import compact
 from mrag.indexing.delete import delete_documents, read_ids
 from mrag.indexing.ledger import Ledger
 from mrag.indexing.run import index_folder
-from mrag.schema import Status
+from mrag.models.language_model import Completion
+from mrag.schema import Status, Usage
 from tests.marker_replies import record
 from tests.synced_folder import ALMA, LINES, PIER, TOVE, content, settings, sync, write
+
+REPLY = Completion("What was said of it.", Usage(1, 7, 3))
 
 
 @pytest.mark.parametrize(
@@ -210,6 +213,29 @@ def test_replies_of_deleted_documents_leave_the_ledger(place: Path) -> None:
     assert any("Alma" in file.read_text() for file in ledger.rglob("*.json"))
     delete_documents(settings(place, **tree), ["a.txt"])
     assert not any("Alma" in file.read_text() for file in ledger.rglob("*.json"))
+
+
+@pytest.mark.parametrize("cause", ["failed", "pending"])
+def test_replies_of_a_document_that_was_never_published_go_with_its_file(place: Path, cause: str) -> None:
+    script = place / "script.jsonl"
+    rules: list[dict[str, Any]] = [{"contains": ["[1] Tove"], "reply": {"records": [record(1)]}}]
+    rules += [{"contains": ["[2] She"], "error": "timeout"}] if cause == "failed" else []
+    script.write_text("\n".join(map(json.dumps, rules)))
+    tree = {"method": "ours", "language_model": {"engine": "scripted", "replies": str(script)}}
+    write(place, {"b": TOVE})
+    ledger = place / "root" / "default" / "ledger"
+    Ledger(place / "root", "default").entries("gone.txt").put("key", REPLY)
+    if cause == "failed":
+        assert sync(place, **tree).counts[Status.FAILED] == 1
+    else:
+        given = settings(place, **tree)
+        report = asyncio.run(index_folder(given, place / "in", max_llm_tokens=0, sync=True))
+        assert report.counts[Status.PENDING] == 1
+        Ledger(place / "root", "default").entries("b.txt").put("key", REPLY)
+    assert len(list(ledger.rglob("*.json"))) == 1
+    write(place, {"c": PIER})
+    sync(place)
+    assert not list(ledger.rglob("*.json"))
 
 
 def test_replies_that_a_killed_deletion_left_go_with_the_next(

@@ -140,7 +140,7 @@ KNOWN = {"a.txt": "1-", "b.txt": "2-", "c": "3-"}
 
 def test_what_the_inputs_lack_is_removed_and_its_duplicate_comes_in_its_place() -> None:
     found = synced([item("b.txt", "2"), item("copy", "1")], [], KNOWN, ["copy", "other"])
-    assert found.removed == ("a.txt", "c", "other")
+    assert (found.removed, found.inputs) == (("a.txt", "c", "other"), {"b.txt", "copy"})
     assert ids(found) == ["copy"]
     assert statuses(found) == {"b.txt": Status.UNCHANGED}
 
@@ -157,7 +157,7 @@ def test_what_can_not_be_read_this_time_stays() -> None:
 def test_a_file_of_documents_that_is_torn_withholds_all_removals() -> None:
     for name in ("notes.jsonl#3", "notes.jsonl", "Notes.JSONL#1"):
         found = synced([item("b.txt", "2")], [Outcome(name, Status.FAILED)], KNOWN, ["copy"])
-        assert (found.removed, found.ended) == ((), ())
+        assert (found.removed, found.ended, found.inputs) == ((), (), None)
         assert name in found.withheld
         assert statuses(found) == {"b.txt": Status.UNCHANGED}
 
