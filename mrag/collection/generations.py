@@ -153,7 +153,8 @@ def _agree(manifest: Manifest, stamp: Stamp) -> None:
     if differences:
         raise CollectionError(
             f"Collection {manifest.name!r} is built with other settings ({'; '.join(differences)}): "
-            "go back to its settings, or index into a collection of another name."
+            "go back to its settings, or index into a collection of another name, where its documents "
+            f"({manifest.counts.documents:,}) are read again."
         )
 
 

@@ -8,14 +8,15 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from mrag.collection import known_documents
+from mrag.collection import check_stamp, known_documents, read_manifest
 from mrag.indexing.builder import Builder, Estimate
 from mrag.indexing.builders import make_builder
 from mrag.indexing.diff import Input, diff
 from mrag.indexing.ledger import Ledger, ledger_key
 from mrag.indexing.stages import read_wanted, scan
+from mrag.indexing.stamp import collection_stamp
 from mrag.models.language_model import LanguageModel
-from mrag.models.opening import counting_model
+from mrag.models.opening import counting_model, open_encoder
 from mrag.models.tokens import load_tokenizer
 from mrag.schema import Document, Usage
 from mrag.settings import RateSettings, Settings
@@ -170,12 +171,15 @@ def _split(
 async def plan_folder(settings: Settings, folder: Path) -> Plan:
     """The plan of `index_folder`, exact but for the lengths of replies and what is asked again.
 
-    Raises InputError for the folder.
+    Raises InputError for the folder, and CollectionError where `index_folder` would refuse the settings.
     """
     root, name = settings.collection.root, settings.collection.name
     inputs, _ = await asyncio.to_thread(scan, folder)
-    found = diff(inputs, known_documents(root, name))
     tokenizer = await asyncio.to_thread(load_tokenizer, settings.encoder.model)
     builder = make_builder(settings, tokenizer)
+    if read_manifest(root, name):
+        stamp = await asyncio.to_thread(collection_stamp, settings, builder, open_encoder(settings.encoder))
+        check_stamp(root, name, stamp)
+    found = diff(inputs, known_documents(root, name))
     model = await counting_model(settings.indexing_model) if builder.needs_model else None
     return await asyncio.to_thread(plan_run, folder, found.to_index, builder, model, Ledger(root, name))

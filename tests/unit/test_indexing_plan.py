@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from mrag.collection import known_documents
+from mrag.errors import CollectionError
 from mrag.indexing import plan as planning
 from mrag.indexing import run
 from mrag.indexing.diff import diff
@@ -35,8 +36,8 @@ def model(monkeypatch: pytest.MonkeyPatch) -> ScriptedModel:
 
     monkeypatch.setattr(planning, "counting_model", opened)
     monkeypatch.setattr(run, "open_reviving_model", opened)
-    monkeypatch.setattr(run, "open_encoder", lambda _: HashEncoder())
     for module in (planning, run):
+        monkeypatch.setattr(module, "open_encoder", lambda _: HashEncoder())
         monkeypatch.setattr(module, "load_tokenizer", lambda _: ByteTokenizer())
     return asked
 
@@ -68,6 +69,22 @@ def test_the_first_round_is_planned_exactly_and_what_is_known_is_not_planned(
     write(tmp_path, 4)
     again = asyncio.run(plan_folder(settings(tmp_path), folder))
     assert (again.documents, again.left.calls, again.kept.calls) == (1, 2, 0)
+
+
+@pytest.mark.parametrize("section", ["extraction", "sparse"])
+def test_a_plan_refuses_the_settings_that_a_run_would_refuse(
+    tmp_path: Path, model: ScriptedModel, section: str
+) -> None:
+    folder = write(tmp_path, 3)
+    asyncio.run(index_folder(settings(tmp_path), folder))
+    other = {"extraction": {"keys_per_record": 3}, "sparse": {"k1": 2.0}}[section]
+    changed = settings(tmp_path, **{section: other})
+    refusals = []
+    for refused in (plan_folder(changed, folder), index_folder(changed, folder)):
+        with pytest.raises(CollectionError, match=r"another name, where its documents \(3\)") as caught:
+            asyncio.run(refused)
+        refusals.append(str(caught.value))
+    assert refusals[0] == refusals[1]
 
 
 def test_what_the_ledger_has_is_not_planned(tmp_path: Path, model: ScriptedModel) -> None:
