@@ -31,12 +31,11 @@ from mrag.errors import MragError
 from mrag.indexing.builder import Builder
 from mrag.indexing.builders import make_builder
 from mrag.indexing.diff import Input, settled
-from mrag.indexing.ledger import Ledger
-from mrag.indexing.plan import ANNOUNCED, Plan, plan_run
+from mrag.indexing.plan import ANNOUNCED, Plan, counted_plan
 from mrag.indexing.report import Report, report
 from mrag.indexing.run import compared, published
 from mrag.indexing.stamp import collection_stamp
-from mrag.models.opening import counting_model, open_encoder
+from mrag.models.opening import open_encoder
 from mrag.models.tokens import load_tokenizer
 from mrag.schema import Outcome, Status
 from mrag.settings import PoolSettings, Settings, load_settings, require_absolute_root
@@ -87,9 +86,7 @@ def index(
 
 def announce(settings: Settings, folder: Path, to_index: Sequence[Input], builder: Builder) -> Plan:
     """Says in the log what the job is about to ask of the language model, and returns it."""
-    model = asyncio.run(counting_model(settings.indexing_model)) if builder.needs_model else None
-    ledger = Ledger(settings.collection.root, settings.collection.name)
-    plan = plan_run(folder, to_index, builder, model, ledger, ANNOUNCED)
+    plan = asyncio.run(counted_plan(settings, folder, to_index, builder, ANNOUNCED))
     say(plan.sentence())
     if plan.left.calls:
         say("the first reply comes when the language model is loaded: up to a minute on two cores")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -154,6 +155,19 @@ def plan_run(
     return found.scaled()
 
 
+async def counted_plan(
+    settings: Settings, folder: Path, inputs: Sequence[Input], builder: Builder, sample: int | None = None
+) -> Plan:
+    """The same by the settings' ledger and model, which is opened without its engine, and closed."""
+    ledger = Ledger(settings.collection.root, settings.collection.name)
+    async with AsyncExitStack() as stack:
+        model = None
+        if builder.needs_model:
+            model = await counting_model(settings.indexing_model)
+            stack.push_async_callback(model.close)
+        return await asyncio.to_thread(plan_run, folder, inputs, builder, model, ledger, sample)
+
+
 def _split(
     estimates: Iterable[Estimate], document: Document, model: LanguageModel | None, ledger: Ledger
 ) -> tuple[Usage, Usage]:
@@ -181,5 +195,4 @@ async def plan_folder(settings: Settings, folder: Path) -> Plan:
         stamp = await asyncio.to_thread(collection_stamp, settings, builder, open_encoder(settings.encoder))
         check_stamp(root, name, stamp)
     found = diff(inputs, known_documents(root, name))
-    model = await counting_model(settings.indexing_model) if builder.needs_model else None
-    return await asyncio.to_thread(plan_run, folder, found.to_index, builder, model, Ledger(root, name))
+    return await counted_plan(settings, folder, found.to_index, builder)

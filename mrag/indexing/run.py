@@ -31,14 +31,14 @@ from mrag.indexing.compact import Write, compact_if_due
 from mrag.indexing.concurrency import all_of
 from mrag.indexing.diff import Diff, Input, diff, settled, synced
 from mrag.indexing.ledger import Ledger
-from mrag.indexing.plan import ANNOUNCED, Plan, plan_run
+from mrag.indexing.plan import ANNOUNCED, Plan, counted_plan
 from mrag.indexing.report import Report, report
 from mrag.indexing.stages import build_one, encode_built, indexed, read_wanted, scan
 from mrag.indexing.stamp import collection_stamp
 from mrag.indexing.writing import SegmentWriting
 from mrag.models.encoder import Encoder
 from mrag.models.language_model import LanguageModel
-from mrag.models.opening import counting_model, open_encoder, open_reviving_model
+from mrag.models.opening import open_encoder, open_reviving_model
 from mrag.models.tokens import load_tokenizer
 from mrag.schema import Document, Outcome, Status
 from mrag.settings import Settings
@@ -188,7 +188,9 @@ class _Indexing:
         """The new segment, None where it would be empty, and the outcome of each document."""
         async with AsyncExitStack() as stack:
             if self._progress:
-                self._progress.planned(await self._plan(folder, inputs))
+                # Before the engine takes its time to load.
+                plan = await counted_plan(self._settings, folder, inputs, self._builder, ANNOUNCED)
+                self._progress.planned(plan)
             model = None
             if self._builder.needs_model:
                 model = await self._models.open_model()
@@ -199,17 +201,6 @@ class _Indexing:
             self._outcomes += [_changed(item) for item in documents.missing.values()]
             written = any(outcome.status is Status.INDEXED for outcome in self._outcomes)
             return await writing.finish() if written else None, self._outcomes
-
-    async def _plan(self, folder: Path, inputs: Sequence[Input]) -> Plan:
-        """What is about to be asked, before the engine takes its time to load."""
-        async with AsyncExitStack() as stack:
-            model = None
-            if self._builder.needs_model:
-                model = await counting_model(self._settings.indexing_model)
-                stack.push_async_callback(model.close)
-            return await asyncio.to_thread(
-                plan_run, folder, inputs, self._builder, model, self._ledger, ANNOUNCED
-            )
 
     def _workers(self) -> int:
         return self._models.at_once if self._builder.needs_model else _AT_ONCE_WITHOUT_MODEL

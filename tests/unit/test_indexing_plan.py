@@ -98,6 +98,23 @@ def test_what_the_ledger_has_is_not_planned(tmp_path: Path, model: ScriptedModel
     assert "6 calls are in the ledger" in plan.sentence()
 
 
+async def test_the_model_that_counts_is_closed(
+    tmp_path: Path, model: ScriptedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closed: list[str] = []
+
+    class Counting(ScriptedModel):
+        async def close(self) -> None:
+            closed.append(self.name)
+
+    async def opened(_: object) -> ScriptedModel:
+        return Counting(one_each)
+
+    monkeypatch.setattr(planning, "counting_model", opened)
+    await plan_folder(settings(tmp_path), write(tmp_path, 1))
+    assert closed == ["scripted"]
+
+
 def test_a_builder_without_a_model_plans_no_calls(tmp_path: Path, model: ScriptedModel) -> None:
     plan = asyncio.run(plan_folder(settings(tmp_path, method="sane"), write(tmp_path, 2)))
     assert (plan.documents, plan.units, plan.left) == (2, 4, Usage())
