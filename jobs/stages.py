@@ -21,11 +21,11 @@ from mrag.indexing.builders import make_builder
 from mrag.indexing.cap import ToldMeter
 from mrag.indexing.diff import input_of
 from mrag.indexing.ledger import Ledger
-from mrag.indexing.stages import build_one, encode_built, indexed, read_with_origins
+from mrag.indexing.stages import build_one, encode_built, indexed, read_with_origins, unencoded
 from mrag.models.language_model import LanguageModel
 from mrag.models.opening import open_encoder, open_reviving_model
 from mrag.models.tokens import load_tokenizer
-from mrag.schema import Built, Document, Outcome, Status
+from mrag.schema import Built, Document, Outcome
 from mrag.settings import Settings
 
 NO_SHARD = -1
@@ -111,7 +111,7 @@ class Encode:
         try:
             entry = encode_built(built, self._encoder, self._settings)
         except MragError as error:
-            return Outcome(built.document.id, Status.FAILED, str(error)), b"", NO_SHARD
+            return unencoded(built, error), b"", NO_SHARD
         return indexed(built), pack(entry), shard_of(built.document.id, self._settings.collection.shards)
 
 

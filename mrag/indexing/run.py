@@ -33,7 +33,7 @@ from mrag.indexing.diff import Diff, Input, diff, settled, synced
 from mrag.indexing.ledger import Ledger
 from mrag.indexing.plan import ANNOUNCED, Plan, counted_plan
 from mrag.indexing.report import Report, report
-from mrag.indexing.stages import build_one, encode_built, indexed, read_wanted, scan
+from mrag.indexing.stages import build_one, encode_built, indexed, read_wanted, scan, unencoded
 from mrag.indexing.stamp import collection_stamp
 from mrag.indexing.writing import SegmentWriting
 from mrag.models.encoder import Encoder
@@ -219,7 +219,7 @@ class _Indexing:
         try:
             entry = await asyncio.to_thread(encode_built, built, self._models.encoder, self._settings)
         except MragError as error:
-            return Outcome(document.id, Status.FAILED, str(error), usage=built.usage, reused=built.reused)
+            return unencoded(built, error)
         await writing.add(entry)
         return indexed(built)
 

@@ -76,6 +76,11 @@ def encode_built(built: Built, encoder: Encoder, settings: Settings) -> ShardEnt
     return entry
 
 
+def unencoded(built: Built, error: MragError) -> Outcome:
+    """The outcome of a document that could not be encoded; what its records cost is counted all the same."""
+    return Outcome(built.document.id, Status.FAILED, str(error), usage=built.usage, reused=built.reused)
+
+
 def indexed(built: Built) -> Outcome:
     """The outcome of a document that goes into the collection."""
     return Outcome(
