@@ -85,21 +85,22 @@ def _clauses(text: str) -> tuple[_Clause, ...]:
 
 def _clause(words: tuple[str, ...]) -> _Clause:
     plain = [bare(word) for word in words]
-    stems = [None if word in STOP_WORDS or _negates(word) else _stem(word) for word in plain]
+    stems = [None if word in STOP_WORDS or negates(word) else _stem(word) for word in plain]
     denied = frozenset(filter(None, (_denied(plain, stems, at) for at in range(len(plain)))))
-    denying = any(_negates(word) or _DENYING.match(word) for word in plain)
+    denying = any(negates(word) or _DENYING.match(word) for word in plain)
     return _Clause(words, frozenset(filter(None, stems)), denied, denying)
 
 
 def _denied(plain: Sequence[str], stems: Sequence[str | None], at: int) -> str | None:
     """The word that a negation at this place denies: the next one that carries meaning."""
     after = at + 1 + (plain[at + 1 : at + 2] != [] and plain[at + 1] in _FILLERS)
-    if not _negates(plain[at]) or (after < len(plain) and plain[after] in _DENIES_NOTHING):
+    if not negates(plain[at]) or (after < len(plain) and plain[after] in _DENIES_NOTHING):
         return None
     return next(filter(None, stems[after:]), None) if _TURNING.isdisjoint(plain[after:]) else None
 
 
-def _negates(word: str) -> bool:
+def negates(word: str) -> bool:
+    """Whether a bare word denies what it stands with: `not`, `cannot`, `isn't`."""
     return word in _NEGATIONS or word.endswith("n't")
 
 

@@ -8,11 +8,11 @@ from dataclasses import replace
 from math import ceil
 
 from mrag.documents.facts import supports
+from mrag.documents.statements import negates
 from mrag.documents.words import bare, tokens
 from mrag.indexing.records import Draft
 
 _ALIKE = 0.9
-_NEGATIONS = frozenset(("no", "not", "never", "neither", "nor", "without"))
 
 Words = frozenset[str]
 
@@ -62,7 +62,7 @@ def _state_the_same(some: str, other: str) -> bool:
     shared = {*words} & {*others}
     return (
         [word for word in words if word in shared] == [word for word in others if word in shared]
-        and _NEGATIONS.isdisjoint({*words} ^ {*others})
+        and not any(map(negates, {*words} ^ {*others}))
         and supports(some, other)
         and supports(other, some)
     )

@@ -55,6 +55,26 @@ def test_what_says_something_else_stays(other: str) -> None:
     assert values(LONG, other) == [LONG, other]
 
 
+@pytest.mark.parametrize(
+    ("said", "denied"),
+    [
+        ("is", "isn't"),
+        ("is", "isn’t"),
+        ("can", "cannot"),
+        ("somebody", "nobody"),
+        ("ever", "hardly"),
+        ("is", "not"),
+    ],
+)
+def test_a_word_that_denies_keeps_two_values_apart(said: str, denied: str) -> None:
+    words = (
+        "the red buoy in the outer harbour {} lit at night by order of one old keeper who lives on an island "
+        "near by it"
+    )
+    assert len({*words.split()}) >= 19
+    assert values(words.format(said), words.format(denied)) == [words.format(said), words.format(denied)]
+
+
 WORDS = st.lists(st.sampled_from(["alma", "holm", "1962", "90", "not", "small", "ferry", "is"]), max_size=14)
 DRAFTS = st.lists(st.tuples(WORDS, st.sets(st.integers(1, 4), min_size=1, max_size=3)), max_size=8)
 
