@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from mrag.errors import CapReachedError, ModelError, SettingsError
@@ -105,14 +105,23 @@ class _Extraction:
             raise error
 
     async def _again(self, attempt: int) -> None:
-        """Another round; of two tries of the whole document the one that covers more is kept."""
+        """Another round; of two tries of the whole document the one that covers more is kept.
+
+        Of a window from which it has nothing, what the other has is kept.
+        """
         if self._settings.retry == "gaps":
             gaps = self._windows(uncovered(self._units, self.drafts))
             await self._round((self._placed(window) for window in gaps), attempt)
             return
         before, self.drafts = self.drafts, []
-        await self._round(self._windows(self._units), attempt)
-        self.drafts = max(before, self.drafts, key=lambda drafts: coverage(self._units, drafts))
+        windows = list(self._windows(self._units))
+        await self._round(windows, attempt)
+        worse, best = sorted((self.drafts, before), key=lambda drafts: coverage(self._units, drafts))
+        covered = {number for draft in best for number in draft.pointers}
+        missed = {
+            number for window in windows if covered.isdisjoint(window.numbers) for number in window.numbers
+        }
+        self.drafts = best + [draft for draft in worse if missed.issuperset(draft.pointers)]
 
     def _windows(self, units: Sequence[SourceUnit]) -> Iterator[Window]:
         limit = self._settings.window_units if self._prompt.form.pointers else 1
@@ -123,7 +132,7 @@ class _Extraction:
         placed = with_context(window, self._units)
         return placed if self._prompt.fits(placed) else window
 
-    async def _round(self, windows: Iterator[Window], attempt: int) -> None:
+    async def _round(self, windows: Iterable[Window], attempt: int) -> None:
         """Asks all windows at once. What was refused or failed keeps no other from being answered."""
         asked = list(windows)
         replies = await all_of(self._read(window, attempt) for window in asked)

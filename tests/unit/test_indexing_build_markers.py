@@ -172,6 +172,17 @@ async def test_a_window_that_fails_in_one_try_of_the_document_is_taken_from_anot
     assert repaired(built) == [3]
 
 
+async def test_an_answer_is_not_thrown_away_with_a_try_that_covers_less() -> None:
+    def answers_once(request: Request) -> Any:
+        if request.seed == 0 and numbers_of(request) == [3]:
+            return Rule(error="timeout")
+        return one_each(request) if request.seed == 0 or numbers_of(request) == [3] else "nothing"
+
+    built, asked = await build(numbered(3), answers_once, window_units=2, retries=2, retry="document")
+    assert asked_for(asked) == [[1, 2], [3]] * 2
+    assert repaired(built) == []
+
+
 # --------------------------------------------------------------------------- bad replies
 
 
