@@ -2,6 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+def named(error: Exception) -> str:
+    """An error that nobody foresaw, for a sentence: its type and, on one line, its reason."""
+    reason = " ".join(str(error).split()) or "no reason given"
+    return f"{type(error).__name__} ({reason:.300})"
+
 
 class MragError(Exception):
     """The root: anything that mrag refuses or gives up on, said in one sentence."""
@@ -31,6 +40,19 @@ class NotFoundError(InputError):
 
 class DocumentError(MragError):
     """One file or line can't be read; the run goes on without it and names it."""
+
+
+@contextmanager
+def foreseen(work: str) -> Iterator[None]:
+    """Around work on one document: what nobody foresaw is a DocumentError, and costs this one alone."""
+    try:
+        yield
+    except (MragError, OSError):
+        raise
+    except Exception as error:
+        raise DocumentError(
+            f"{work} ended with {named(error)}: this is a fault of mrag or of its libraries, report it."
+        ) from error
 
 
 class CollectionError(MragError):

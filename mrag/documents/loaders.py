@@ -9,7 +9,7 @@ from pathlib import Path
 
 from mrag.documents import docx, html, jsonl, markdown, pdf, text
 from mrag.documents.decoding import UnsupportedError
-from mrag.errors import DocumentError, InputError
+from mrag.errors import DocumentError, InputError, foreseen
 from mrag.schema import Document, Outcome, Status
 
 Loader = Callable[[Path, str], Iterator[Document | Outcome]]
@@ -76,7 +76,8 @@ def read_input(folder: Path, path: Path) -> Iterator[Document | Outcome]:
     """
     name = os.fsencode(path.relative_to(folder).as_posix()).decode("utf-8", "backslashreplace")
     try:
-        yield from _loader(path)(path, name)
+        with foreseen("Reading it"):
+            yield from _loader(path)(path, name)
     except UnsupportedError as error:
         yield Outcome(name, Status.UNSUPPORTED, str(error))
     except DocumentError as error:

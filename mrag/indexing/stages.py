@@ -7,7 +7,7 @@ from pathlib import Path
 
 from mrag.collection import SearchedUnits, ShardEntry, content_hash
 from mrag.documents.loaders import list_inputs, read_input
-from mrag.errors import CapReachedError, CollectionError, MragError
+from mrag.errors import CapReachedError, CollectionError, MragError, foreseen
 from mrag.indexing.asking import Asker
 from mrag.indexing.builder import Builder
 from mrag.indexing.diff import Input, input_of
@@ -47,12 +47,13 @@ def read_wanted(folder: Path, inputs: Iterable[Input]) -> Iterator[tuple[Input, 
 
 
 async def build_one(builder: Builder, document: Document, asker: Asker | None) -> Built | Outcome:
-    """What the builder makes of a document; else its failure, or that the cap left it for another run.
+    """What the builder makes of a document; else its failure, foreseen or not, or that the cap left it.
 
     Raises CollectionError where no reply can be kept: every other document would be paid for in vain.
     """
     try:
-        built = await builder.build(document, asker)
+        with foreseen("Indexing it"):
+            built = await builder.build(document, asker)
     except CollectionError:
         raise
     except MragError as error:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from mrag.errors import ModelError
+from mrag.errors import ModelError, named
 from mrag.models.encoder import Kind
 from mrag.models.tokens import without_surrogates
 from mrag.models.weights import ensure_weights, weights_identity
@@ -88,7 +88,7 @@ class SentenceEncoder:
             model = SentenceTransformer(str(folder), device=self.settings.device)
         except Exception as error:
             raise ModelError(
-                f"The encoder {self.settings.model} can't be loaded from {folder}, {_named(error)}: "
+                f"The encoder {self.settings.model} can't be loaded from {folder}, {named(error)}: "
                 "name another model, or fetch this one again."
             ) from error
         longest = model.max_seq_length or self.settings.max_tokens
@@ -102,7 +102,7 @@ class SentenceEncoder:
         except Exception as error:
             # Tokenizers raise Exception itself; what is unknown here must cost its texts, and not the run.
             raise ModelError(
-                f"The encoder {self.settings.model} failed on {len(texts)} texts with {_named(error)}: "
+                f"The encoder {self.settings.model} failed on {len(texts)} texts with {named(error)}: "
                 "leave the text out, or set another encoder, batch or device."
             ) from error
 
@@ -111,9 +111,3 @@ class SentenceEncoder:
         raise ModelError(
             f"The encoder {self.settings.model} gave a vector that {fault} for the {kind} {text[:80]!r}."
         )
-
-
-def _named(error: Exception) -> str:
-    """The error's type and, on one line, its reason."""
-    reason = " ".join(str(error).split()) or "no reason given"
-    return f"{type(error).__name__} ({reason:.300})"

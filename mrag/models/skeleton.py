@@ -15,6 +15,7 @@ from mrag.errors import (
     MragError,
     NoLogprobsError,
     PromptTooLongError,
+    named,
 )
 from mrag.models.language_model import Choice, Completion, Likelihood, Message, Request
 from mrag.models.replies import answer_of
@@ -140,9 +141,8 @@ class ModelSkeleton(ABC):
         except MragError:
             raise
         except Exception as error:
-            reason = " ".join(str(error).split()) or "no reason given"
             raise final(
-                f"{self.name} ended {request.purpose} with {type(error).__name__} ({reason:.300}): "
+                f"{self.name} ended {request.purpose} with {named(error)}: "
                 "this is a fault of mrag or of its engine, report it."
             ) from error
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from mrag.documents import loaders
 from mrag.documents.loaders import list_inputs, read_input
 from mrag.documents.units import split_units
 from mrag.errors import InputError
@@ -235,6 +236,25 @@ def test_a_file_that_cannot_be_read_fails(tmp_path: Path, monkeypatch: pytest.Mo
     assert list(read_input(tmp_path, path)) == [
         Outcome("a.txt", Status.FAILED, "It can't be read: Permission denied.")
     ]
+
+
+@pytest.mark.parametrize(
+    "fault", [RecursionError(), MemoryError(), KeyError("/Root"), AssertionError("\n x")]
+)
+def test_what_a_library_ends_with_costs_its_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: Exception
+) -> None:
+    def load(path: Path, name: str) -> Iterator[Document]:
+        yield Document("before", "text")
+        raise fault
+
+    monkeypatch.setitem(loaders.LOADERS, ".pdf", load)  # type: ignore[arg-type]
+    read, failed = read_input(tmp_path, write(tmp_path, "a.pdf", "%PDF"))
+    assert isinstance(read, Document)
+    assert isinstance(failed, Outcome)
+    assert (failed.id, failed.status) == ("a.pdf", Status.FAILED)
+    assert type(fault).__name__ in failed.detail
+    assert "\n" not in failed.detail
 
 
 def test_a_file_that_vanished_fails(tmp_path: Path) -> None:

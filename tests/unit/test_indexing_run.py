@@ -12,7 +12,9 @@ import numpy as np
 import pytest
 
 from mrag.collection import Collection, known_documents, read_manifest
+from mrag.documents.units import split_units
 from mrag.errors import CollectionError, InputError
+from mrag.indexing import builder as building
 from mrag.indexing import run, writing
 from mrag.indexing.plan import Plan
 from mrag.indexing.report import Report
@@ -243,6 +245,19 @@ def test_a_vector_that_is_none_costs_its_document(folder: Path, encoder: HashEnc
     report = index(folder)
     assert counts(report) == {"indexed": 1, "failed": 1}
     assert "vector" in report.named[0].detail
+
+
+def test_what_nobody_foresaw_costs_its_document(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def split(document: Document, *rest: Any) -> Any:
+        if "Two" in document.text:
+            raise IndexError("unit 7")
+        return split_units(document, *rest)
+
+    monkeypatch.setattr(building, "split_units", split)
+    write(folder, a="One.", b="Two.")
+    report = index(folder)
+    assert (counts(report), live(folder)) == ({"indexed": 1, "failed": 1}, {"a.txt"})
+    assert "IndexError (unit 7)" in report.named[0].detail
 
 
 @pytest.mark.parametrize("stop", [KeyboardInterrupt, RuntimeError])
