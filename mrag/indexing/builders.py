@@ -7,7 +7,15 @@ from mrag.indexing.build_markers import Markers
 from mrag.indexing.build_units import Units
 from mrag.indexing.builder import Builder
 from mrag.models.tokens import Tokenizer
-from mrag.settings import FixedBuilder, LanguageModelSettings, MarkersBuilder, ScriptedSettings, Settings
+from mrag.models.weights import identity_of_name
+from mrag.settings import (
+    FixedBuilder,
+    LanguageModelSettings,
+    MarkersBuilder,
+    ScriptedSettings,
+    Settings,
+    VllmSettings,
+)
 
 
 def make_builder(settings: Settings, tokenizer: Tokenizer) -> Builder:
@@ -23,4 +31,7 @@ def make_builder(settings: Settings, tokenizer: Tokenizer) -> Builder:
 
 
 def _name(model: LanguageModelSettings) -> str:
-    return f"scripted:{model.replies.name}" if isinstance(model, ScriptedSettings) else model.model
+    """What tells the model from others; the name of a catalogue or a hub is taken at its word."""
+    if isinstance(model, ScriptedSettings):
+        return f"scripted:{model.replies.name}"
+    return identity_of_name(model.model) if isinstance(model, VllmSettings) else model.model

@@ -19,7 +19,7 @@ from mrag.models.crash_handlers import segv_handler_kept
 from mrag.models.language_model import Choice, Completion, Likelihood, Message, Request
 from mrag.models.skeleton import ModelSkeleton, final
 from mrag.models.watchdog import Watchdog
-from mrag.models.weights import ensure_weights, weights_identity
+from mrag.models.weights import ensure_weights, short_identity
 from mrag.schema import Usage
 from mrag.settings import VllmSettings
 
@@ -70,8 +70,7 @@ class VllmModel(ModelSkeleton):
     def prepare(self) -> Path:
         """All but the engine: enough to count tokens and to know the name. Returns the weights' folder."""
         folder = ensure_weights(self.settings.model)
-        source, _, revision = weights_identity(folder).rpartition("@")
-        self._identity = f"{source}@{revision[:12]}"
+        self._identity = short_identity(folder)
         self._chat = ChatTokenizer(folder)
         return folder
 

@@ -83,6 +83,18 @@ def weights_identity(folder: Path) -> str:
     return f"folder@{_sampled_sum(folder)}"
 
 
+def short_identity(folder: Path) -> str:
+    """The same, of a length that a person reads."""
+    source, _, revision = weights_identity(folder).rpartition("@")
+    return f"{source}@{revision[:12]}"
+
+
+def identity_of_name(name: str) -> str:
+    """What a model's name stands for in a fingerprint: of a folder what it holds, any other name itself."""
+    folder = Path(name).expanduser()
+    return short_identity(folder) if folder.is_dir() else name
+
+
 def _sampled_sum(folder: Path) -> str:
     sum_ = hashlib.sha256()
     for file in sorted(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -209,6 +210,24 @@ def test_fingerprints_tell_builders_and_their_parameters_apart() -> None:
     assert len(set(found)) == len(found)
     assert fingerprint(method="ours", extraction={"key_text": "key"}) == fingerprint(method="ours")
     assert fingerprint(method="sane", extraction={"window_units": 2}) == fingerprint(method="sane")
+
+
+def test_a_model_in_a_folder_is_told_by_its_weights(tmp_path: Path) -> None:
+    def builder_of(model: str) -> Builder:
+        tree = {"method": "ours", "extractor": {"engine": "vllm", "model": model}}
+        return make_builder(parse_settings(tree), TOKENIZER)
+
+    weights = tmp_path / "mine" / "model.safetensors"
+    weights.parent.mkdir()
+    weights.write_bytes(b"first")
+    first = builder_of(str(weights.parent)).fingerprint
+    moved = weights.parent.rename(tmp_path / "elsewhere")
+    assert builder_of(str(moved)).fingerprint == first
+    (moved / weights.name).write_bytes(b"second")
+    assert builder_of(str(moved)).fingerprint != first
+    # Names of catalogues and hubs say it themselves: what was built by them stays valid.
+    default = make_builder(parse_settings({"method": "ours"}), TOKENIZER)
+    assert default.parameters["model"] == "qwen2.5-coder-0.5b-instruct"
 
 
 def test_a_good_model_needs_no_repair() -> None:
