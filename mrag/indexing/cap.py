@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import time
+from collections import Counter
 from collections.abc import Callable
 from typing import Protocol
 
@@ -68,3 +70,47 @@ class ToldMeter:
         self._tell(spent)
         if self._meter:
             await self._meter.settle(reserved, spent)
+
+
+class SharedCap:
+    """A `TokenCap` for holders in other processes, each of which may end without a word.
+
+    A holder is heard when it reserves, settles or says that it lives. What one that was not heard for
+    `silence_s` had set aside counts as spent, as it may have been: nobody waits for it for ever. Should it
+    settle after all, its true cost counts.
+    """
+
+    def __init__(self, limit: int, silence_s: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._cap = TokenCap(limit)
+        self._silence_s = silence_s
+        self._clock = clock
+        self._held = Counter[str]()
+        self._heard: dict[str, float] = {}
+
+    async def reserve(self, holder: str, tokens: int) -> None:
+        """As `Meter.reserve`."""
+        granted = asyncio.ensure_future(self._cap.reserve(tokens))
+        while not granted.done():
+            await asyncio.wait([granted], timeout=self._silence_s / 4)
+            await self._give_up_the_silent()
+        granted.result()
+        self._held[holder] += tokens
+        self.lives(holder)
+
+    async def settle(self, holder: str, reserved: int, spent: int) -> None:
+        """As `Meter.settle`."""
+        self.lives(holder)
+        held = min(reserved, self._held[holder])
+        self._held[holder] -= held
+        await self._cap.settle(held, spent - (reserved - held))
+
+    def lives(self, holder: str) -> None:
+        """The holder is there, and what it set aside is under way."""
+        self._heard[holder] = self._clock()
+
+    async def _give_up_the_silent(self) -> None:
+        now = self._clock()
+        for holder, held in tuple(self._held.items()):
+            if held and now - self._heard[holder] > self._silence_s:
+                self._held[holder] = 0
+                await self._cap.settle(held, held)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from mrag.errors import CapReachedError, EmptyReplyError, ModelTimeoutError
 from mrag.indexing.asking import Asker
-from mrag.indexing.cap import TokenCap, ToldMeter
+from mrag.indexing.cap import SharedCap, TokenCap, ToldMeter
 from mrag.indexing.ledger import Ledger, ledger_key
 from mrag.models.language_model import Completion, Message, Request
 from mrag.models.scripted import Rule, ScriptedModel
@@ -186,3 +186,38 @@ def test_the_cap_holds_whatever_comes(limit: int, requests: list[tuple[int, int]
     assert spent <= limit
     if requests and sum(most for most, _ in requests) <= limit:
         assert spent == sum(min(most, cost) for most, cost in requests)
+
+
+async def test_what_a_silent_holder_set_aside_is_waited_for_no_longer() -> None:
+    cap = SharedCap(100, silence_s=0.02)
+    await cap.reserve("killed", 60)
+    with pytest.raises(CapReachedError):
+        await asyncio.wait_for(cap.reserve("other", 60), 10)
+    await asyncio.wait_for(cap.reserve("other", 40), 10)
+
+
+async def test_a_holder_that_lives_is_waited_for() -> None:
+    now = 0.0
+    cap = SharedCap(100, silence_s=0.02, clock=lambda: now)
+    await cap.reserve("slow", 60)
+    other = asyncio.create_task(cap.reserve("other", 60))
+    for _ in range(9):
+        now += 0.015
+        cap.lives("slow")
+        await asyncio.sleep(0.01)
+    assert not other.done()
+    await cap.settle("slow", 60, 40)
+    await asyncio.wait_for(other, 10)
+
+
+async def test_a_holder_that_was_only_slow_pays_what_it_cost() -> None:
+    cap = SharedCap(100, silence_s=0.02)
+    await cap.reserve("slow", 50)
+    with pytest.raises(CapReachedError):
+        await asyncio.wait_for(cap.reserve("other", 70), 10)
+    await cap.reserve("slow", 30)
+    await cap.settle("slow", 50, 10)
+    await cap.settle("slow", 30, 5)
+    await asyncio.wait_for(cap.reserve("other", 85), 10)
+    with pytest.raises(CapReachedError):
+        await asyncio.wait_for(cap.reserve("other", 1), 10)
