@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from mrag.documents.cjk_names import named_anew
 from mrag.documents.facts import ordinary_words, unsupported
 from mrag.documents.words import bare, content_words, tokens
 
@@ -24,7 +25,7 @@ def ungrounded(value: str, source: str) -> str | None:
     missing = unsupported(source, value, _ordinary(value, source))
     if missing.dates or missing.numbers:
         return "its value has a number or a date that its source does not"
-    if missing.names:
+    if missing.names or named_anew(source, value):
         return "its value has a name that its source does not"
     words, known = _stems(value), _stems(source)
     if len(words - known) > _OWN_WORDS * len(words):

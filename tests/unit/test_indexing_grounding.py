@@ -59,6 +59,55 @@ def test_what_the_source_does_not_say_is_named(value: str) -> None:
     assert UNGROUNDED[value] in reason
 
 
+# --------------------------------------------------------------------------- without capitals
+
+FERRY_ZH = "渡船由李明建造，于1962年在上海下水，可载九十名乘客。"
+SU_SHI = "苏轼，字子瞻，号东坡居士，四川眉山人，北宋文学家，1037年生。"
+LU_XUN = "鲁迅原名周树人，浙江绍兴人，1918年发表《狂人日记》，是中国现代文学的奠基人。"
+ASPIRIN = "阿司匹林可缓解轻度疼痛，但胃溃疡患者禁用，儿童须遵医嘱。"
+FERRY_JA = "フェリー「アルマ」は1962年にグダニスクの小さな工場で建造され、90人の乗客を運ぶ。"
+SOSEKI = "夏目漱石は1867年に江戸で生まれ、1905年に『吾輩は猫である』を発表した小説家である。"
+
+
+@pytest.mark.parametrize(
+    ("source", "value"),
+    [
+        (FERRY_ZH, "这艘渡船是李明于1962年建造的。"),
+        (FERRY_ZH, "1962年，渡船在上海首次下水。"),
+        (FERRY_ZH, "渡船由李明修建，可以容纳九十名乘客。"),
+        (SU_SHI, "北宋文学家苏轼出生在四川眉山。"),
+        (SU_SHI, "苏轼来自四川眉山，是北宋时期的文学家。"),
+        (LU_XUN, "鲁迅的原名叫做周树人，出生于浙江绍兴。"),
+        (LU_XUN, "《狂人日记》是鲁迅在1918年发表的作品。"),
+        (ASPIRIN, "胃溃疡患者禁止使用阿司匹林。"),
+        (FERRY_JA, "アルマはグダニスクで建造されたフェリーで、90人の乗客を運ぶ。"),
+        (SOSEKI, "『吾輩は猫である』は1905年に夏目漱石が発表した小説である。"),
+        (SOSEKI, "夏目漱石は江戸で生まれた小説家である。"),
+    ],
+)
+def test_a_rewrite_without_capitals_is_grounded(source: str, value: str) -> None:
+    assert ungrounded(value, source) is None
+
+
+@pytest.mark.parametrize(
+    ("source", "value"),
+    [
+        (FERRY_ZH, "渡船由王伟建造。"),
+        (FERRY_ZH, "渡船由李伟建造。"),
+        (FERRY_ZH, "渡船由李明建造，于1962年在北京下水。"),
+        (FERRY_ZH, "《渡江》由李明建造，于1962年下水。"),
+        (SU_SHI, "苏辙，字子瞻，四川眉山人。"),
+        (LU_XUN, "胡适发表《狂人日记》，是中国现代文学的奠基人。"),
+        (ASPIRIN, "布洛芬可缓解轻度疼痛。"),
+        (FERRY_JA, "フェリー「アルマ」は1962年にハンブルクの小さな工場で建造された。"),
+        (FERRY_JA, "アルマは1962年に田中の小さな工場で建造された。"),
+        (SOSEKI, "夏目漱石は1905年に『坊っちゃん』を発表した小説家である。"),
+    ],
+)
+def test_a_name_without_capitals_must_stand_in_the_source(source: str, value: str) -> None:
+    assert NAME in (ungrounded(value, source) or "")
+
+
 TEXTS = st.text(alphabet=st.sampled_from("abAB19 .,-\"“”»«'\n五月May£½"), max_size=80)
 
 
