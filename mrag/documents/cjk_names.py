@@ -9,7 +9,7 @@ from itertools import pairwise
 
 _HAN_WORD = re.compile("[\u3005-\u3007\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]{2,}")
 _KATAKANA_WORD = re.compile("[\u30a1-\u30fa\u30fc]{2,}")
-_TITLE = re.compile("《([^《》]+)》|〈([^〈〉]+)〉|『([^『』]+)』")
+_TITLE = re.compile("《([^《》]+)》|〈([^〈〉]+)〉")
 # Family names that hardly begin anything else, so that with one new character they are another person.
 _FAMILY_NAMES = frozenset(
     "王李张刘陈杨赵吴徐孙朱胡郭罗郑梁谢宋唐韩冯邓曹彭肖袁潘蒋蔡杜苏魏吕沈姚卢姜崔谭汪廖贾韦邹孟秦邱尹薛闫"

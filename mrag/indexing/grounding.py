@@ -8,7 +8,24 @@ from mrag.documents.cjk_names import named_anew
 from mrag.documents.facts import ordinary_words, unsupported
 from mrag.documents.words import bare, content_words, tokens
 
-_QUOTATION = re.compile("|".join((r'"([^"]+)"', "“([^”]+)”", "„([^“”]+)[“”]", "«([^»]+)»")))
+_QUOTATION = re.compile(
+    "|".join(
+        (
+            *(
+                r'"([^"]+)"',
+                "“([^”]+)”",
+                "„([^“”]+)[“”]",
+                "«([^»]+)»",
+                "‹([^›]+)›",
+                "「([^」]+)」",
+                "『([^』]+)』",
+            ),
+            # Single ones are apostrophes too: within a word, at its end (boys'), before a number ('90s).
+            r"(?<!\w)'(?=[^\s\d'])((?:[^']|(?<=\w)'(?=\w))+)(?<!\s)'(?!\w)",
+            r"(?<!\w)[‘‚]((?:[^‘’]|(?<=\w)’(?=\w))+)[’‘](?!\w)",
+        )
+    )
+)
 _OWN_WORDS = 0.5
 _STEM = 5
 
