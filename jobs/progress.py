@@ -43,6 +43,7 @@ class Done:
         if asked or self.calls:
             rate = self.tokens / seconds if seconds else 0.0
             parts.append(f"{self.calls} of about {asked} LLM calls, {self.tokens} tokens ({rate:.0f}/s)")
+            parts += [f"about {left} left"] if (left := plan.tokens_left(self.calls)) else []
         done, total = (self.calls, asked) if asked else (self.documents, plan.documents)
         parts.append(f"{seconds:.0f} s")
         if total * TELLING <= done < total and seconds:

@@ -111,7 +111,7 @@ class IndexingBar:
         self._bar = bar
         self._task = bar.add_task("", total=None, visible=False, counts="")
         self._plan: Plan | None = None
-        self._documents = self._records = self._calls = self._tokens = 0
+        self._documents = self._records = self._calls = self._tokens = self._first_tokens = 0
 
     def planned(self, plan: Plan) -> None:
         """Says what is to be asked."""
@@ -123,6 +123,7 @@ class IndexingBar:
         """Moves the bar by replies."""
         if not self._calls:
             self._bar.reset(self._task)  # Loading the model took time, and says nothing of what is left.
+            self._first_tokens = tokens
         self._calls, self._tokens = calls, tokens
         self._show()
 
@@ -136,7 +137,11 @@ class IndexingBar:
         calls, documents = self._plan.left.calls, self._plan.documents
         counts = f"{self._documents}/{documents} documents  {self._records} records"
         if calls:
-            counts += f"  {self._calls} of about {calls} LLM calls  {self._tokens:,} tokens"
+            left = self._plan.tokens_left(self._calls)
+            counts += (
+                f"  {self._calls} of about {calls} LLM calls  {self._tokens:,} tokens ({self._rate():.0f}/s)"
+            )
+            counts += f", about {left:,} left" if left else ""
         self._bar.update(
             self._task,
             total=max(calls, self._calls) or documents,
@@ -144,6 +149,11 @@ class IndexingBar:
             counts=counts,
             visible=True,
         )
+
+    def _rate(self) -> float:
+        """Tokens per second since the first reply."""
+        seconds = self._bar.tasks[self._bar.task_ids.index(self._task)].elapsed
+        return (self._tokens - self._first_tokens) / seconds if seconds else 0.0
 
 
 @contextmanager

@@ -62,6 +62,11 @@ class Plan:
             kept=_times(self.kept, factor),
         )
 
+    def tokens_left(self, calls: int) -> int:
+        """What is left to be spent after so many calls, without what is asked again."""
+        share = max(0, self.left.calls - calls) / self.left.calls if self.left.calls else 0.0
+        return round(self.left.tokens * share)
+
     def sentence(self) -> str:
         """For the beginning of a run."""
         if not self.left.calls and not self.kept.calls:

@@ -25,8 +25,8 @@ SILENT = Plan(documents=12, planned=12, units=109)
             Done(3, 45, 40, 8000),
             ASKING,
             20.0,
-            "3/12 documents, 45 records, 40 of about 109 LLM calls, 8000 tokens (400/s), 20 s, "
-            "about 34 s left",
+            "3/12 documents, 45 records, 40 of about 109 LLM calls, 8000 tokens (400/s), "
+            "about 36716 left, 20 s, about 34 s left",
         ),
         (Done(3, 45), SILENT, 2.0, "3/12 documents, 45 records, 2 s, about 6 s left"),
         (
@@ -39,7 +39,7 @@ SILENT = Plan(documents=12, planned=12, units=109)
             Done(0, 0, 1, 100),
             ASKING,
             0.0,
-            "0/12 documents, 0 records, 1 of about 109 LLM calls, 100 tokens (0/s), 0 s",
+            "0/12 documents, 0 records, 1 of about 109 LLM calls, 100 tokens (0/s), about 57468 left, 0 s",
         ),
     ],
 )
@@ -67,3 +67,22 @@ def test_the_bar_is_full_at_the_end_and_not_before(plan: Plan) -> None:
     assert shares[-1] == 100
     assert all(a <= b for a, b in pairwise(shares))
     assert shares[len(shares) // 2] < 60
+
+
+def test_the_bar_says_how_fast_tokens_go_and_how_many_are_left() -> None:
+    now = 0.0
+    with Progress(
+        TextColumn(""), console=Console(file=io.StringIO()), auto_refresh=False, get_time=lambda: now
+    ) as progress:
+        bar = IndexingBar(progress)
+        bar.planned(ASKING)
+        now = 40.0  # The model is loaded.
+        bar.replied(1, 500)
+        now = 60.0
+        bar.replied(40, 8500)
+        assert (
+            "40 of about 109 LLM calls  8,500 tokens (400/s), about 36,716 left"
+            in (progress.tasks[0].fields["counts"])
+        )
+        bar.replied(112, 60_000)
+        assert progress.tasks[0].fields["counts"].endswith("(2975/s)")
