@@ -136,10 +136,9 @@ class Usage:
 
 @dataclass(frozen=True)
 class Built:
-    """What a builder makes of one document. `rejected` counts failed parts of replies, by reason.
-
-    `usage` is what this run asked of the model, `reused` what earlier runs had paid for replies that the
-    ledger had kept.
+    """What a builder makes of one document. `rejected` counts failed parts of replies, by reason; `usage` is
+    what this run asked of the model, `reused` what earlier ones paid for replies that the ledger kept;
+    `source_tokens` are those of the units, as the encoder counts.
     """
 
     document: Document
@@ -149,6 +148,7 @@ class Built:
     usage: Usage = Usage()
     rejected: Mapping[str, int] = field(default_factory=dict)
     reused: Usage = Usage()
+    source_tokens: int = 0
 
 
 class Status(StrEnum):
@@ -165,9 +165,8 @@ class Status(StrEnum):
 
 @dataclass(frozen=True)
 class Outcome:
-    """The end of one input: `id` is the document's, or the file's path where none could be read.
-
-    `detail` is empty or one sentence (the reason of a failure, the first copy of a duplicate).
+    """The end of one input: `id` is the document's, or the file's path where none could be read; `detail` is
+    empty or one sentence (the reason of a failure, the first copy of a duplicate).
     """
 
     id: str
@@ -178,6 +177,7 @@ class Outcome:
     usage: Usage = Usage()
     rejected: Mapping[str, int] = field(default_factory=dict)
     reused: Usage = Usage()
+    source_tokens: int = 0
 
 
 # --------------------------------------------------------------------------- retrieval: eq. 12

@@ -81,6 +81,7 @@ class Builder(ABC):
             asker.spent if asker else Usage(),
             drafted.rejected,
             asker.reused if asker else Usage(),
+            sum(self._tokenizer.count(unit.text) for unit in units),
         )
 
     @abstractmethod

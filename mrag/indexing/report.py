@@ -21,7 +21,9 @@ class Report:
 
     `compaction` says what came of one that `collection.compaction` asked for.
 
-    `counts` has every status; they add up to the inputs. `rejected` counts reply parts by reason.
+    `counts` has every status; they add up to the inputs. `rejected` counts reply parts by reason: records,
+    and keys of records that stay. `cost` is what the indexed documents took of the language model, in this
+    run and before it, `source_tokens` what they have, as the encoder counts.
     """
 
     counts: Mapping[Status, int]
@@ -35,6 +37,8 @@ class Report:
     reused: Usage
     seconds: float
     generation: int
+    cost: Usage
+    source_tokens: int
     compaction: str = ""
 
     @property
@@ -46,6 +50,21 @@ class Report:
     def fallback_share(self) -> float:
         """Share of the indexed source units that only a fallback record points to."""
         return self.coverage.fallback / self.coverage.units if self.coverage.units else 0.0
+
+    @property
+    def shares(self) -> Mapping[str, float]:
+        """Of all records, those that were rejected among them: validated, rejected and fallback ones."""
+        fallback, rejected = self.coverage.fallback, sum(self.rejected.values())
+        counts = {"validated": self.records - fallback, "rejected": rejected, "fallback": fallback}
+        total = sum(counts.values())
+        return {name: count / total if total else 0.0 for name, count in counts.items()}
+
+    @property
+    def tokens_per_source_token(self) -> tuple[float, float]:
+        """What the language model read and wrote for each token of the indexed documents."""
+        tokens = self.cost.prompt_tokens, self.cost.completion_tokens
+        read, written = (count / self.source_tokens if self.source_tokens else 0.0 for count in tokens)
+        return read, written
 
     @property
     def exit_code(self) -> int:
@@ -79,6 +98,11 @@ class Report:
             ("fallback", f"{self.fallback_share:.1%} of the units"),
             ("LLM", f"{asked.calls} calls, {asked.prompt_tokens} + {asked.completion_tokens} tokens"),
         ]
+        if self.cost.calls:
+            shares = ", ".join(f"{share:.1%} {name}" for name, share in self.shares.items())
+            read, written = self.tokens_per_source_token
+            rows.insert(2, ("shares", shares))
+            rows.append(("for each source token", f"{read:.2f} LLM tokens read, {written:.2f} written"))
         if reused.calls:
             rows.append(("from the ledger", f"{reused.calls} calls, {reused.tokens} tokens not asked again"))
         return rows
@@ -96,6 +120,10 @@ class Report:
             "coverage_before_repair": self.coverage.before_repair,
             "coverage_after_repair": self.coverage.after_repair,
             "fallback_share": self.fallback_share,
+            "record_shares": dict(self.shares),
+            "source_tokens": self.source_tokens,
+            "tokens_read_per_source_token": self.tokens_per_source_token[0],
+            "tokens_written_per_source_token": self.tokens_per_source_token[1],
             "llm_calls": self.usage.calls,
             "llm_prompt_tokens": self.usage.prompt_tokens,
             "llm_completion_tokens": self.usage.completion_tokens,
@@ -123,8 +151,8 @@ def report(
     counts: Counter[Status] = Counter()
     named: list[Outcome] = []
     rejected: Counter[str] = Counter()
-    records = units = extracted = fallback = 0
-    usage, reused = Usage(), Usage()
+    records = units = extracted = fallback = source_tokens = 0
+    usage, reused, cost = Usage(), Usage(), Usage()
     for outcome in outcomes:
         counts[outcome.status] += 1
         if outcome.status in _NAMED:
@@ -136,6 +164,9 @@ def report(
         fallback += outcome.coverage.fallback
         usage += outcome.usage
         reused += outcome.reused
+        source_tokens += outcome.source_tokens
+        if outcome.status is Status.INDEXED:
+            cost += outcome.usage + outcome.reused
     return Report(
         counts={status: counts[status] for status in Status},
         named=tuple(sorted(named, key=lambda outcome: (_NAMED.index(outcome.status), outcome.id))),
@@ -149,4 +180,6 @@ def report(
         seconds=seconds,
         generation=generation,
         compaction=compaction,
+        cost=cost,
+        source_tokens=source_tokens,
     )

@@ -92,4 +92,5 @@ def indexed(built: Built) -> Outcome:
         usage=built.usage,
         rejected=built.rejected,
         reused=built.reused,
+        source_tokens=built.source_tokens,
     )

@@ -8,7 +8,7 @@ from mrag.indexing.report import report
 from mrag.schema import Coverage, Outcome, Status, Usage
 
 OUTCOMES = [
-    Outcome("a", Status.INDEXED, "", 5, Coverage(4, 3, 1), Usage(2, 10, 5), {"no key": 1}),
+    Outcome("a", Status.INDEXED, "", 5, Coverage(4, 3, 1), Usage(2, 10, 5), {"no key": 1}, source_tokens=12),
     Outcome(
         "b",
         Status.INDEXED,
@@ -17,12 +17,13 @@ OUTCOMES = [
         usage=Usage(1, 6, 4),
         rejected={"no key": 1, "no unit": 3},
         reused=Usage(1, 4, 3),
+        source_tokens=8,
     ),
     Outcome("c", Status.UNCHANGED),
     Outcome("e", Status.DUPLICATE, "It has the same text as a."),
     Outcome("d", Status.EMPTY),
 ]
-FAILURE = Outcome("f#3", Status.FAILED, "No reply.")
+FAILURE = Outcome("f#3", Status.FAILED, "No reply.", usage=Usage(1, 100, 0))
 
 
 def test_the_counts_add_up_to_the_inputs() -> None:
@@ -42,8 +43,12 @@ def test_the_counts_add_up_to_the_inputs() -> None:
         "coverage_before_repair": 7 / 8,
         "coverage_after_repair": 1.0,
         "fallback_share": 1 / 8,
-        "llm_calls": 3,
-        "llm_prompt_tokens": 16,
+        "record_shares": {"validated": 8 / 14, "rejected": 5 / 14, "fallback": 1 / 14},
+        "source_tokens": 20,
+        "tokens_read_per_source_token": 1.0,
+        "tokens_written_per_source_token": 0.6,
+        "llm_calls": 4,
+        "llm_prompt_tokens": 116,
         "llm_completion_tokens": 9,
         "reused_calls": 1,
         "reused_tokens": 7,
@@ -67,6 +72,8 @@ def test_the_table_names_what_was_not_indexed() -> None:
     assert [value for name, value in rows if name == "removed"] == ["2", "g", "h"]
     assert ("not removed", "Not now.") in rows
     assert ("records", "9 (5 rejected)") in rows
+    assert ("shares", "57.1% validated, 35.7% rejected, 7.1% fallback") in rows
+    assert ("for each source token", "1.00 LLM tokens read, 0.60 written") in rows
     assert ("coverage", "87.5% before repair, 100.0% after") in rows
     assert ("from the ledger", "1 calls, 7 tokens not asked again") in rows
 
