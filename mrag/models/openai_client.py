@@ -8,12 +8,13 @@ import json
 import math
 import os
 import re
-from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from mrag.errors import ModelError, ModelTimeoutError, NoLogprobsError, PromptTooLongError
 from mrag.models.chat import ChatTokenizer
 from mrag.models.language_model import Choice, Completion, Message, Request
+from mrag.models.retrying import Rate, Retries
 from mrag.models.skeleton import ModelSkeleton, final
 from mrag.models.tokens import ByteTokenizer, without_surrogates
 from mrag.models.weights import ensure_tokenizer
@@ -28,16 +29,19 @@ NO_KEY = "none"
 
 
 class OpenAIModel(ModelSkeleton):
-    """`LanguageModel` over the official client, which repeats what a busy endpoint (429, 5xx) refused.
+    """`LanguageModel` over the official client; what a busy or failing endpoint refused is asked again.
 
-    Waiting grows from half a second to eight, or is what the endpoint asks for (Retry-After). All
-    tries together end at the deadline. The key is in no error and no log.
+    Waiting is what the endpoint asks for (Retry-After), or grows (`Retries`). All tries together end at a
+    request's own deadline. Rates in the settings are kept before a request's turn. The key is in no error
+    and no log.
     """
 
     def __init__(self, settings: OpenAISettings) -> None:
         from openai import AsyncOpenAI
 
-        super().__init__(settings.window_tokens, settings.max_concurrency, settings.timeout_s)
+        super().__init__(
+            settings.window_tokens, settings.max_concurrency, settings.timeout_s + settings.max_wait_s
+        )
         self.settings = settings
         self._key = os.environ.get(settings.api_key_env) or NO_KEY
         self._place = re.sub(r"//[^/@]*@", "//", settings.base_url)
@@ -47,7 +51,12 @@ class OpenAIModel(ModelSkeleton):
             api_key=self._key,
             base_url=settings.base_url,
             timeout=settings.timeout_s,
-            max_retries=settings.max_retries,
+            max_retries=0,
+        )
+        self._retries = Retries(settings.max_retries, settings.max_wait_s)
+        self._requests, self._tokens = (
+            Rate(rate) if rate else None
+            for rate in (settings.requests_per_minute, settings.tokens_per_minute)
         )
 
     async def load(self) -> None:
@@ -81,7 +90,10 @@ class OpenAIModel(ModelSkeleton):
         reply = await self._create(request, **self._limits(request))
         choice = self._first_choice(reply)
         self._check_finish(request, choice.finish_reason)
-        return Completion(choice.message.content or "", self._usage(request, reply), choice.finish_reason)
+        usage = self._usage(request, reply)
+        if self._tokens:
+            self._tokens.correct(self._most_tokens(request), usage.tokens)
+        return Completion(choice.message.content or "", usage, choice.finish_reason)
 
     async def _pieces(self, request: Request) -> AsyncGenerator[str, None]:
         chunks = await self._create(request, stream=True, **self._limits(request))
@@ -118,9 +130,42 @@ class OpenAIModel(ModelSkeleton):
             for message in request.messages
         ]
         with self._refusals(request):
-            return await self._client.chat.completions.create(
-                model=self.settings.model, messages=messages, **options
+            return await self._asked(
+                lambda: self._client.chat.completions.create(
+                    model=self.settings.model, messages=messages, **options
+                )
             )
+
+    async def _asked(self, ask: Callable[[], Awaitable[Any]]) -> Any:
+        """Again and again, as long as that may help."""
+        import openai
+
+        tried, waited_s = 0, 0.0
+        while True:
+            try:
+                async with asyncio.timeout(self.settings.timeout_s):
+                    return await ask()
+            except openai.APITimeoutError:
+                raise
+            except openai.APIConnectionError:
+                wait_s = self._retries.wait_s(None, {}, tried, waited_s)
+                if wait_s is None:
+                    raise
+            except openai.APIStatusError as error:
+                wait_s = self._retries.wait_s(error.status_code, error.response.headers, tried, waited_s)
+                if wait_s is None:
+                    raise
+            await asyncio.sleep(wait_s)
+            tried, waited_s = tried + 1, waited_s + wait_s
+
+    async def _wait_for_room(self, request: Request) -> None:
+        if self._requests:
+            await self._requests.take(1)
+        if self._tokens:
+            await self._tokens.take(self._most_tokens(request))
+
+    def _most_tokens(self, request: Request) -> int:
+        return self.count_prompt_tokens(request.messages) + request.max_tokens
 
     def _limits(self, request: Request) -> dict[str, Any]:
         limits = {**self._limit(request.max_tokens), "temperature": request.temperature}
@@ -161,7 +206,7 @@ class OpenAIModel(ModelSkeleton):
 
         try:
             yield
-        except openai.APITimeoutError:
+        except (openai.APITimeoutError, TimeoutError):
             raise ModelTimeoutError(f"{self.name} did not answer {request.purpose} in time.") from None
         except openai.APIStatusError as error:
             raise self._refusal(request, error.status_code, self._said(error)) from None

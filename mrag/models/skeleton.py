@@ -152,11 +152,15 @@ class ModelSkeleton(ABC):
         clock = asyncio.get_running_loop().time
         own = None if request.timeout_s is None else clock() + request.timeout_s
         async with self._until(own, request):
+            await self._wait_for_room(request)
             await self._turns.acquire()
         try:
             yield clock() + self._timeout_s if own is None else own
         finally:
             self._turns.release()
+
+    async def _wait_for_room(self, request: Request) -> None:  # noqa: B027 (most engines need none)
+        """Waits where the engine may not be asked as fast as requests come: only their own deadlines run."""
 
     @contextlib.asynccontextmanager
     async def _until(self, deadline: float | None, request: Request) -> AsyncIterator[None]:

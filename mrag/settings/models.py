@@ -31,7 +31,8 @@ class OpenAISettings(Strict):
     """Any OpenAI-compatible endpoint. The key is read from the environment variable `api_key_env`.
 
     `tokenizer` names a folder or hub id; without it a UTF-8 byte counts as a token, the upper bound
-    of byte-level tokenizers, so that no budget is ever exceeded.
+    of byte-level tokenizers, so that no budget is ever exceeded. `timeout_s` is for one try; all waiting
+    between the tries of a request ends at `max_wait_s`. The rates are those of each process that asks.
     """
 
     engine: Literal["openai"]
@@ -42,6 +43,9 @@ class OpenAISettings(Strict):
     max_concurrency: int = Field(16, ge=1)
     timeout_s: float = Field(120.0, gt=0)
     max_retries: int = Field(5, ge=0)
+    max_wait_s: float = Field(300.0, ge=0)
+    requests_per_minute: int | None = Field(None, ge=1)
+    tokens_per_minute: int | None = Field(None, ge=1)
     tokenizer: str | None = None
     structured_output: bool = True
     token_limit: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"

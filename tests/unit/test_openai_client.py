@@ -20,6 +20,7 @@ from mrag.errors import (
     NoLogprobsError,
     PromptTooLongError,
 )
+from mrag.models import retrying
 from mrag.models.language_model import Message, Request
 from mrag.models.openai_client import OpenAIModel, is_closed, label_logprobs
 from mrag.schema import Usage
@@ -42,9 +43,9 @@ def _key(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The client's own waiting is a hundred times shorter; what the endpoint asks for is not."""
-    monkeypatch.setattr("openai._base_client.INITIAL_RETRY_DELAY", 0.005)
-    monkeypatch.setattr("openai._base_client.MAX_RETRY_DELAY", 0.01)
+    """Our own waiting is a hundred times shorter; what the endpoint asks for is not."""
+    monkeypatch.setattr(retrying, "BUSY_S", (0.005, 0.01))
+    monkeypatch.setattr(retrying, "FAILING_S", (0.005, 0.01))
 
 
 @asynccontextmanager
@@ -125,6 +126,43 @@ async def test_retry_after_is_waited_for() -> None:
         began = loop.time()
         assert (await model.complete(ask())).text == "now"
     assert loop.time() - began >= 1
+
+
+async def test_an_endpoint_that_says_when_is_asked_as_often_as_it_says() -> None:
+    refusals = [Reply(status=429, headers={"Retry-After": "0.01"})] * 7
+    async with opened(after(refusals, Reply("at last"))) as (model, endpoint):
+        assert (await model.complete(ask())).text == "at last"
+    assert len(endpoint.asked) == 8
+
+
+async def test_what_would_take_too_long_is_not_waited_for() -> None:
+    refusal = Reply(status=429, headers={"Retry-After": "61"})
+    async with opened(always(refusal), max_wait_s=60) as (model, endpoint):
+        with pytest.raises(ModelError, match="429") as caught:
+            await model.complete(ask())
+    assert caught.value.retryable
+    assert len(endpoint.asked) == 1
+
+
+async def test_waiting_is_no_part_of_the_time_for_one_try() -> None:
+    refusals = [Reply(status=429, headers={"Retry-After": "0.4"})] * 2
+    async with opened(after(refusals, Reply("at last")), timeout_s=0.5) as (model, _):
+        assert (await model.complete(ask())).text == "at last"
+
+
+async def test_an_endpoint_is_never_asked_faster_than_its_rate(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(retrying, "MINUTE_S", 0.3)
+    for rates in ({"requests_per_minute": 2}, {"tokens_per_minute": 240}):
+        came: list[float] = []
+
+        def script(body: Any, number: int, came: list[float] = came) -> Reply:
+            came.append(time.monotonic())
+            return Reply("word " * 200)
+
+        async with opened(script, **rates) as (model, _):
+            await asyncio.gather(*(model.complete(ask(timeout_s=60)) for _ in range(6)))
+        assert len(came) == 6
+        assert came[-1] - came[0] > 0.3
 
 
 @pytest.mark.parametrize("status", [429, 503])
