@@ -36,6 +36,9 @@ _LEGACY = (
     "big5",
     "euc_kr",
 )
+# No text has them but by accident; tabs, ends of lines and pages, and the escapes of terminals it has.
+_CONTROLS = bytes({*range(32), 127} - {*b"\t\n\v\f\r\b\x1b"})
+_FEW = 0.02
 _FORBIDDEN = re.compile("[\x00\ud800-\udfff]")
 # Soft hyphen, zero-width space, marks of direction, word joiner, byte order mark, tags. The joiners
 # U+200C and U+200D stay: Persian, Indic scripts and emoji are spelled with them.
@@ -54,9 +57,14 @@ def marked_encoding(head: bytes) -> str | None:
 
 
 def refuse_binary(head: bytes) -> None:
-    """Raises UnsupportedError for a NUL byte where no byte order mark explains it."""
+    """Raises UnsupportedError for NUL among many control characters, where no byte order mark explains them.
+
+    One that strayed into a text is no reason: it is read as U+FFFD.
+    """
     if marked_encoding(head) is None and b"\x00" in head:
-        raise UnsupportedError("The file is binary, not text.")
+        controls = len(head) - len(head.translate(None, _CONTROLS))
+        if controls > max(2, _FEW * len(head)):
+            raise UnsupportedError("The file is binary, not text.")
 
 
 def decode(data: bytes, declared: str | None = None) -> str:

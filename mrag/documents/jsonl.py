@@ -77,7 +77,8 @@ def _fields(line: bytes | str) -> Mapping[str, Any]:
         raise DocumentError(f"The line is longer than {MAX_LINE:,} bytes; split the document.")
     try:
         plain = line.decode("utf-8-sig") if isinstance(line, bytes) else line
-        fields = json.loads(plain, parse_constant=_refuse_constant)
+        # Not strict: a raw control character within a string harms nobody.
+        fields = json.loads(plain, parse_constant=_refuse_constant, strict=False)
     except UnicodeDecodeError:
         raise DocumentError("The line is not valid UTF-8.") from None
     except ValueError as error:

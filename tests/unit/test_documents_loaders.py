@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -207,8 +208,11 @@ def test_two_files_of_one_name_in_two_folders_are_two_documents(tmp_path: Path) 
         ("a.xyz", b"text"),
         ("Makefile", b"all:"),
         ("a.txt", b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR"),
-        ("a.md", b"text and \x00 text"),
-        ("a.jsonl", b'{"id": "a"}\n\x00'),
+        ("a.md", b"t\x00e\x00x\x00t\x00"),
+        ("a.jsonl", b'{"id": "a"}\n\x00\x00\x00'),
+        ("a.txt", bytes(random.Random(7).choices(range(256), k=8192))),
+        ("a.txt", b"\x7fELF\x02\x01\x01" + bytes(9) + b"\x02\x00>\x00" + b"a long text of a library " * 2),
+        ("a.jsonl", '{"id": "a"}'.encode("utf-16-le")),
         ("a.txt", b"\xff\xfe\x00\xd8"),
         ("a.txt", bytes(range(128, 160)) * 9),
     ],
@@ -217,6 +221,22 @@ def test_what_is_no_text_is_unsupported(tmp_path: Path, name: str, content: byte
     found = outcome(tmp_path, name, content)
     assert (found.id, found.status) == (name, Status.UNSUPPORTED)
     assert found.detail
+
+
+@pytest.mark.parametrize(
+    "text", ["a\0b", "\0", "one\n\ntwo \0three", "long " * 99 + "\0" * 9, "x" * 9000 + "\0"]
+)
+def test_a_nul_in_a_text_is_a_character_that_could_not_be_read(tmp_path: Path, text: str) -> None:
+    assert document(tmp_path, "a.txt", text).text == text.replace("\0", "\ufffd")
+
+
+def test_a_nul_in_a_line_costs_at_most_the_line(tmp_path: Path) -> None:
+    lines = [b'{"id": "a", "text": "one \x00 two"}', b'\x00{"id": "b"}', b'{"id": "c", "text": "three"}']
+    first, broken, last = read_input(tmp_path, write(tmp_path, "a.jsonl", b"\n".join(lines)))
+    assert isinstance(first, Document)
+    assert first.text == "one \ufffd two"
+    assert (broken.id, isinstance(broken, Outcome)) == ("a.jsonl#2", True)
+    assert last.id == "c"
 
 
 def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:

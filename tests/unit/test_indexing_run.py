@@ -109,6 +109,7 @@ def test_every_input_ends_in_one_status(folder: Path) -> None:
 
 ODD_TEXTS: dict[str, str | bytes] = {
     "nul": b"x" * 9000 + b"one\x00two",
+    "nul at once": b"\x00one \x00two, which are words of a text",
     "surrogates": b'{"id": "surrogates", "text": "a \\ud800 b \\udfff"}',
     "bom": "\ufeffone two",
     "utf-16": "one 日本 two".encode("utf-16"),
