@@ -64,7 +64,7 @@ class Extract:
     def __init__(self, settings: Settings, counter: Any, cap: Any = None) -> None:
         self._counter = counter
         self._meter = ToldMeter(self._replied, RemoteMeter(cap) if cap else None)
-        self._ledger = Ledger(settings.collection.root, settings.collection.name)
+        self._ledger = Ledger.of(settings.collection)
         self._settings = settings
         self._builder = make_builder(settings, load_tokenizer(settings.encoder.model))
         self._opening: asyncio.Task[LanguageModel] | None = None

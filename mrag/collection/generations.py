@@ -154,7 +154,8 @@ def _agree(manifest: Manifest, stamp: Stamp) -> None:
         raise CollectionError(
             f"Collection {manifest.name!r} is built with other settings ({'; '.join(differences)}): "
             "go back to its settings, or index into a collection of another name, where its documents "
-            f"({manifest.counts.documents:,}) are read again."
+            f"({manifest.counts.documents:,}) are read again; collection.replies_of={manifest.name} takes "
+            "from here what both ask alike."
         )
 
 

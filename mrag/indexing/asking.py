@@ -32,7 +32,7 @@ class Asker:
         """One reply. Raises what `LanguageModel.complete` raises, and CapReachedError."""
         if self._entries:
             key = ledger_key(request, self.model.name)
-            if reply := await asyncio.to_thread(self._entries.get, key):
+            if reply := await asyncio.to_thread(self._entries.take, key):
                 self._used.add(key)
                 self.reused += reply.usage
                 return reply

@@ -10,10 +10,12 @@ from pathlib import Path
 
 from mrag.collection.ids import stable_hash
 from mrag.collection.storage import atomic_write, writable
+from mrag.errors import SettingsError
 from mrag.indexing.validation import VALIDATOR
 from mrag.models.language_model import Completion, Request
 from mrag.models.request_key import request_key
 from mrag.schema import Usage
+from mrag.settings import CollectionSettings
 
 
 class Ledger:
@@ -21,15 +23,32 @@ class Ledger:
 
     A file is whole or absent and has one writer's bytes, whoever else writes it; so any worker that sees
     the storage may read and write, and a run that was killed leaves all that it had validated.
-    An entry goes with its document: two documents that ask the same keep a copy each.
+    An entry goes with its document: two documents that ask the same keep a copy each, and so do two
+    collections. What this ledger lacks of a document is looked for in `other`.
     """
 
-    def __init__(self, root: Path, name: str) -> None:
+    def __init__(self, root: Path, name: str, other: Ledger | None = None) -> None:
         self._folder = root / name / "ledger"
+        self._other = other
+
+    @classmethod
+    def of(cls, settings: CollectionSettings) -> Ledger:
+        """The ledger of a run. Raises SettingsError where `replies_of` has none."""
+        root, named = settings.root, settings.replies_of
+        if named is None:
+            return cls(root, settings.name)
+        other = cls(root, named)
+        if not other._folder.is_dir():
+            raise SettingsError(
+                f"collection.replies_of is {named!r}, but {root} has no ledger of such a collection: "
+                "name one that is there, or leave it out."
+            )
+        return cls(root, settings.name, other)
 
     def entries(self, document_id: str) -> Entries:
         """The replies of one document."""
-        return Entries(self._place(document_id))
+        other = self._other.entries(document_id) if self._other else None
+        return Entries(self._place(document_id), other)
 
     def forget(self, document_ids: Iterable[str]) -> None:
         """Removes every reply of these documents."""
@@ -51,11 +70,23 @@ class Ledger:
 class Entries:
     """The validated replies of one document, by request key."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, other: Entries | None = None) -> None:
         self._folder = folder
+        self._other = other
 
     def get(self, key: str) -> Completion | None:
-        """The reply; None where there is none, or none that can be read."""
+        """The reply, here or in the other ledger; None where there is none, or none that can be read."""
+        return self._own(key) or (self._other.get(key) if self._other else None)
+
+    def take(self, key: str) -> Completion | None:
+        """The same to build on: what the other ledger has is kept here too."""
+        if reply := self._own(key):
+            return reply
+        if reply := self._other.get(key) if self._other else None:
+            self.put(key, reply)
+        return reply
+
+    def _own(self, key: str) -> Completion | None:
         try:
             entry = json.loads(self._path(key).read_text("utf-8"))
             return Completion(entry["text"], Usage(**entry["usage"]), entry["finish"])

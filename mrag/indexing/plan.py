@@ -164,7 +164,7 @@ async def counted_plan(
     settings: Settings, folder: Path, inputs: Sequence[Input], builder: Builder, sample: int | None = None
 ) -> Plan:
     """The same by the settings' ledger and model, which is opened without its engine, and closed."""
-    ledger = Ledger(settings.collection.root, settings.collection.name)
+    ledger = Ledger.of(settings.collection)
     async with AsyncExitStack() as stack:
         model = None
         if builder.needs_model:

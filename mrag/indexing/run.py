@@ -180,7 +180,7 @@ class _Indexing:
         self._models = models
         self._progress = progress
         self._meter = ToldMeter(self._replied, meter)
-        self._ledger = Ledger(settings.collection.root, settings.collection.name)
+        self._ledger = Ledger.of(settings.collection)
         self._outcomes: list[Outcome] = []
         self._records = self._calls = self._tokens = 0
 

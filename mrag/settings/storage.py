@@ -9,6 +9,8 @@ from pydantic import Field, model_validator
 
 from mrag.settings.strict import Strict
 
+_NAME = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$"
+
 
 class HnswSettings(Strict):
     """The graph of `hnsw`: neighbours of a vector, and how many are looked at to build and to search it."""
@@ -75,9 +77,13 @@ class CompactionSettings(Strict):
 
 
 class CollectionSettings(Strict):
-    """Where collections live. `root` is a folder; documents are spread over `shards` by their id."""
+    """Where collections live. `root` is a folder; documents are spread over `shards` by their id.
+
+    `replies_of` is another collection there, from whose ledger a run takes the replies that its own lacks.
+    """
 
     root: Path = Path("collections")
-    name: str = Field("default", pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")
+    name: str = Field("default", pattern=_NAME)
+    replies_of: str | None = Field(None, pattern=_NAME)
     shards: int = Field(1, ge=1, le=1024)
     compaction: CompactionSettings = CompactionSettings()

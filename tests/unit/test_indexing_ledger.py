@@ -11,13 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mrag.errors import CapReachedError, EmptyReplyError, ModelTimeoutError
+from mrag.errors import CapReachedError, EmptyReplyError, ModelTimeoutError, SettingsError
 from mrag.indexing.asking import Asker
 from mrag.indexing.cap import SharedCap, TokenCap, ToldMeter
 from mrag.indexing.ledger import Ledger, ledger_key
 from mrag.models.language_model import Completion, Message, Request
 from mrag.models.scripted import Rule, ScriptedModel
 from mrag.schema import Usage
+from mrag.settings import CollectionSettings
 
 REQUEST = Request((Message("user", "Which buoy?"),), 10, "markers", {"type": "object"})
 REPLY = Completion("The \ud800 buoy \x00 «five»", Usage(1, 7, 3), "length")
@@ -221,3 +222,30 @@ async def test_a_holder_that_was_only_slow_pays_what_it_cost() -> None:
     await asyncio.wait_for(cap.reserve("other", 85), 10)
     with pytest.raises(CapReachedError):
         await asyncio.wait_for(cap.reserve("other", 1), 10)
+
+
+# --------------------------------------------------------------------------- the ledger of another collection
+
+
+async def test_replies_of_another_collection_are_copied_and_each_copy_goes_alone(tmp_path: Path) -> None:
+    root = tmp_path
+    model = ScriptedModel([Rule("yes")])
+    first = Asker(model, Ledger(root, "old").entries("a"))
+    await first.validated(REQUEST, await first.complete(REQUEST))
+    ledger = Ledger.of(CollectionSettings(root=root, name="new", replies_of="old"))
+    key = ledger_key(REQUEST, model.name)
+    assert ledger.entries("a").get(key)
+    assert not (root / "new").exists()  # To look is no reason to write.
+    again = Asker(model, ledger.entries("a"))
+    assert (await again.complete(REQUEST)).text == "yes"
+    await again.finished()
+    assert (len(model.asked), again.spent, again.reused) == (1, Usage(), first.spent)
+    Ledger(root, "old").forget(["a"])
+    assert Ledger(root, "new").entries("a").get(key)
+    Ledger(root, "new").forget(["a"])
+    assert files(root) == []
+
+
+def test_a_ledger_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="'odl'"):
+        Ledger.of(CollectionSettings(root=tmp_path, replies_of="odl"))

@@ -98,6 +98,24 @@ def test_what_the_ledger_has_is_not_planned(tmp_path: Path, model: ScriptedModel
     assert "6 calls are in the ledger" in plan.sentence()
 
 
+@pytest.mark.parametrize("change", [{"sparse": {"k1": 2.0}}, {"extraction": {"key_text": "key"}}])
+def test_another_way_to_search_costs_no_call(
+    tmp_path: Path, model: ScriptedModel, change: dict[str, Any]
+) -> None:
+    folder = write(tmp_path, 3)
+    asyncio.run(index_folder(settings(tmp_path), folder))
+    asked = len(model.asked)
+    place = {"root": tmp_path / "root", "name": "other", "replies_of": "default"}
+    other = settings(tmp_path, **change, collection=place)
+    plan = asyncio.run(plan_folder(other, folder))
+    assert (plan.documents, plan.left, plan.kept.calls) == (3, Usage(), asked)
+    report = asyncio.run(index_folder(other, folder))
+    assert (report.usage, report.reused.calls, len(model.asked)) == (Usage(), asked, asked)
+    assert set(known_documents(tmp_path / "root", "other")) == set(
+        known_documents(tmp_path / "root", "default")
+    )
+
+
 async def test_the_model_that_counts_is_closed(
     tmp_path: Path, model: ScriptedModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
