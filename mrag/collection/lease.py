@@ -87,5 +87,8 @@ def clear(root: Path, name: str) -> None:
         for segment in (folder / "segments").glob("*"):
             if segment.name not in kept:
                 shutil.rmtree(segment, ignore_errors=True)
+        # A writer of a shard that was killed, and started again elsewhere.
+        for shard in (folder / "segments").glob("*/*.tmp"):
+            shutil.rmtree(shard, ignore_errors=True)
         for part in (*folder.glob("*.tmp"), *(folder / "manifests").glob("*.tmp")):
             part.unlink(missing_ok=True)

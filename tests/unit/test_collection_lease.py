@@ -153,6 +153,8 @@ def test_what_no_generation_has_is_cleared(tmp_path: Path) -> None:
     (segments / "orphan" / "shard-000").mkdir(parents=True)
     (segments / "orphan" / "shard-000" / "keys.faiss").write_bytes(b"x")
     (segments / "half.1a2b.tmp").mkdir()
+    for segment in kept:
+        (segments / segment / "shard-001.1a2b.tmp").mkdir()
     (tmp_path / "c" / "CURRENT.1a2b.tmp").write_bytes(b"x")
     with lease(tmp_path, "c"):
         assert {path.name for path in segments.iterdir()} == kept
