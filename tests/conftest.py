@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Iterator
+from pathlib import Path
 
+import pytest
 from hypothesis import settings
+
+from tests.s3_server import CREDENTIALS, new_root, s3_server
 
 # Read when ray is imported: its crash handler would take the SIGSEGV that a JVM raises for itself.
 os.environ.setdefault("RAY_DISABLE_FAILURE_SIGNAL_HANDLER", "1")
@@ -21,3 +26,18 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 # Speed is measured in benchmarks: a slow example on a busy machine is no fault.
 settings.register_profile("mrag", deadline=None)
 settings.load_profile("mrag")
+
+
+@pytest.fixture(scope="session")
+def s3_host() -> Iterator[str]:
+    """An S3 server, for the session."""
+    with s3_server() as host:
+        yield host
+
+
+@pytest.fixture
+def s3_root(s3_host: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The address of collections in a bucket of the test's own, with a machine of its own."""
+    for name, value in {**CREDENTIALS, "MRAG_HOME": str(tmp_path / "home")}.items():
+        monkeypatch.setenv(name, value)
+    return new_root(s3_host)

@@ -93,6 +93,15 @@ def locked(path: Path) -> Iterator[None]:
         yield
 
 
+def being_written(name: str, holder: str, waited_s: float) -> CollectionError:
+    """The error for a collection that another writer holds."""
+    still = f" still, after {waited_s:g} s of waiting," if waited_s else ""
+    return CollectionError(
+        f"Collection {name!r} is{still} being written by {holder}: wait until that has ended, or let the "
+        "command wait (--wait SECONDS)."
+    )
+
+
 def checksum(path: Path) -> str:
     """SHA-256 of a file's bytes, in hexadecimal."""
     with open(path, "rb") as file:
@@ -119,7 +128,7 @@ def verify(folder: Path, files: Iterable[FileInfo], *, full: bool) -> None:
             raise damaged(path, "has another checksum than when it was written")
 
 
-def damaged(path: Path, fault: str) -> CollectionError:
+def damaged(path: Path | str, fault: str) -> CollectionError:
     """The error for a file that can't be used, in one sentence."""
     return CollectionError(f"{path} {fault}: restore it from a copy, or index the collection anew.")
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 
+from mrag.collection.files import Files, files_of
 from mrag.collection.ids import stable_hash
-from mrag.collection.storage import atomic_write, writable
 from mrag.indexing.validation import VALIDATOR
 from mrag.models.language_model import Completion, Request
 from mrag.models.request_key import request_key
@@ -25,12 +24,12 @@ class Ledger:
     """
 
     def __init__(self, root: Path, name: str) -> None:
-        self._folder = root / name / "ledger"
+        self._files = files_of(root, name)
 
     def entries(self, document_id: str) -> Entries:
         """The replies of one document."""
         digest = f"{stable_hash(document_id):016x}"
-        return Entries(self._folder / digest[:2] / digest)
+        return Entries(self._files, f"ledger/{digest[:2]}/{digest}")
 
     def forget(self, document_ids: Iterable[str]) -> None:
         """Removes every reply of these documents."""
@@ -41,35 +40,30 @@ class Ledger:
 class Entries:
     """The validated replies of one document, by request key."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, files: Files, folder: str) -> None:
+        self._files = files
         self._folder = folder
 
     def get(self, key: str) -> Completion | None:
-        """The reply; None where there is none, or none that can be read."""
+        """The reply; None where there is none, or none that can be read. Raises StoreError."""
         try:
-            entry = json.loads(self._path(key).read_text("utf-8"))
+            entry = json.loads(self._files.read(self._path(key)) or b"")
             return Completion(entry["text"], Usage(**entry["usage"]), entry["finish"])
         except (OSError, ValueError, KeyError, TypeError):
             return None
 
     def put(self, key: str, reply: Completion) -> None:
-        """Keeps a reply; it is on disk before this returns. Raises CollectionError for a full disk."""
-        with writable(self._folder):
-            self._folder.mkdir(parents=True, exist_ok=True)
-            atomic_write(self._path(key), json.dumps(asdict(reply)).encode())
+        """Keeps a reply, for good before this returns. Raises CollectionError, as for a full disk."""
+        self._files.write(self._path(key), json.dumps(asdict(reply)).encode())
 
     def keep_only(self, keys: Iterable[str]) -> None:
         """Removes the replies of all other keys: of an earlier text, prompt or model."""
         kept = {self._path(key) for key in keys}
-        for path in self._folder.glob("*"):
-            if path not in kept:
-                path.unlink(missing_ok=True)
-        if not kept:
-            with suppress(OSError):  # It is not there, or another run has just kept a reply in it.
-                self._folder.rmdir()
+        paths = {f"{self._folder}/{name}" for name in self._files.names(self._folder)}
+        self._files.remove(paths - kept)
 
-    def _path(self, key: str) -> Path:
-        return self._folder / f"{key}.json"
+    def _path(self, key: str) -> str:
+        return f"{self._folder}/{key}.json"
 
 
 def ledger_key(request: Request, model: str) -> str:

@@ -18,7 +18,7 @@ from mrag.collection.collection import Collection
 from mrag.collection.manifest import Manifest, Part, existing_manifest
 from mrag.collection.merging import merge
 from mrag.collection.sparse import SparseStatistics
-from mrag.errors import CollectionError, InputError, ModelError, MragError, NotFoundError
+from mrag.errors import CollectionError, InputError, ModelError, MragError, NotFoundError, StoreError
 from mrag.query.found import Found, Searchable
 from mrag.schema import Hit, Leg, Query
 from mrag.settings import DenseSettings
@@ -87,10 +87,10 @@ class PartSearcher:
             return known
 
     def _still(self, known: Collection) -> bool:
-        """Whether it is what its name and number stand for, and no other collection took them."""
+        """Whether it is what its name and number stand for: no other collection took them that we know of."""
         try:
             return existing_manifest(self._root, known.name, known.manifest.generation) == known.manifest
-        except NotFoundError:
+        except (NotFoundError, StoreError):
             return True
 
     def _keep(self, name: str, generation: int, collection: Collection) -> None:

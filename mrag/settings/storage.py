@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
+from mrag.settings.address import store_address
 from mrag.settings.strict import Strict
 
 
@@ -75,9 +76,18 @@ class CompactionSettings(Strict):
 
 
 class CollectionSettings(Strict):
-    """Where collections live. `root` is a folder; documents are spread over `shards` by their id."""
+    """Where collections live. `root` is a folder or an address (`s3://bucket/prefix`, see `address`).
+
+    Documents are spread over `shards` by their id.
+    """
 
     root: Path = Path("collections")
     name: str = Field("default", pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")
     shards: int = Field(1, ge=1, le=1024)
     compaction: CompactionSettings = CompactionSettings()
+
+    @field_validator("root")
+    @classmethod
+    def _folder_or_address(cls, root: Path) -> Path:
+        store_address(root)
+        return root
