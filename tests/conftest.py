@@ -19,6 +19,9 @@ os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
 os.environ.setdefault("DO_NOT_TRACK", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 os.environ.pop("OPENAI_API_KEY", None)
+for name in [name for name in os.environ if name.startswith("AWS_")]:
+    del os.environ[name]
+os.environ.update(CREDENTIALS)
 
 # The background job of a shell begins with it ignored, and hands that on to every process of a test.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -38,6 +41,5 @@ def s3_host() -> Iterator[str]:
 @pytest.fixture
 def s3_root(s3_host: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The address of collections in a bucket of the test's own, with a machine of its own."""
-    for name, value in {**CREDENTIALS, "MRAG_HOME": str(tmp_path / "home")}.items():
-        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("MRAG_HOME", str(tmp_path / "home"))
     return new_root(s3_host)

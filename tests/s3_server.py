@@ -154,4 +154,4 @@ def proxy_to(server: str) -> Iterator[Proxy]:
 
 def environment(home: Path) -> dict[str, str]:
     """What a process of another machine has."""
-    return {**os.environ, **CREDENTIALS, "MRAG_HOME": str(home)}
+    return {**os.environ, "MRAG_HOME": str(home)}

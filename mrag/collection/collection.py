@@ -21,9 +21,10 @@ from mrag.collection.manifest import (
 )
 from mrag.collection.mirror import drop_old, mended
 from mrag.collection.searching import Searching, open_searches
-from mrag.collection.segments import ShardsAtHand
+from mrag.collection.segments import PAYLOAD, ShardsAtHand
 from mrag.collection.shard import RecordSpace, Shard
 from mrag.collection.sparse import SparseStatistics
+from mrag.collection.storage import FileInfo
 from mrag.collection.storage import verify as verify_files
 from mrag.collection.vector_files import FINDERS
 from mrag.errors import CollectionError, InputError, NotFoundError
@@ -94,9 +95,10 @@ class Collection:
                 f"Collection {name!r} is encoded by {manifest.stamp.encoder!r}, not by "
                 f"{encoder_fingerprint!r}: set that encoder, or index the collection anew."
             )
-        at_hand = ShardsAtHand(root, manifest, part)
+        at_hand = ShardsAtHand(root, manifest, part, ending="" if legs else PAYLOAD)
         folders = list(at_hand)
-        _verify(root, folders, verify)
+        for _, shard, folder in folders:
+            _verify(root, folder, at_hand.files(shard), _full(folders, verify))
         shards = [Shard(path, info, manifest.dead(segment)) for segment, info, path in folders]
         collection = cls(manifest, shards, legs)
         collection._at_hand = at_hand
@@ -220,19 +222,21 @@ class Collection:
         self._at_hand = None
 
 
-def _verify(root: Path, shards: Sequence[tuple[SegmentInfo, ShardInfo, Path]], how: Verify | None) -> None:
+def _full(shards: Sequence[tuple[SegmentInfo, ShardInfo, Path]], how: Verify | None) -> bool:
     size = sum(shard.bytes for _, shard, _ in shards)
-    full = size <= FULL_UP_TO_BYTES if how is None else how == "full"
-    for _, shard, folder in shards:
-        try:
-            _verify_shard(folder, shard, full)
-        except CollectionError:
-            if not mended(root, folder, shard.files):
-                raise
-            _verify_shard(folder, shard, full)
+    return size <= FULL_UP_TO_BYTES if how is None else how == "full"
 
 
-def _verify_shard(folder: Path, shard: ShardInfo, full: bool) -> None:
-    verify_files(folder, shard.files, full=full)
-    finders = [file for file in shard.files if file.path.endswith(FINDERS)]
+def _verify(root: Path, folder: Path, files: Sequence[FileInfo], full: bool) -> None:
+    try:
+        _verify_files(folder, files, full)
+    except CollectionError:
+        if not mended(root, folder, files):
+            raise
+        _verify_files(folder, files, full)
+
+
+def _verify_files(folder: Path, files: Sequence[FileInfo], full: bool) -> None:
+    verify_files(folder, files, full=full)
+    finders = [file for file in files if file.path.endswith(FINDERS)]
     verify_files(folder, finders, full=True)  # They are read in any case, and crash FAISS if damaged.

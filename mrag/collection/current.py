@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from mrag.collection.files import Files
 from mrag.collection.storage import damaged
+from mrag.errors import CollectionError
 
 CURRENT = "CURRENT"
 _LINES = re.compile(r"(\d{6,18})\n(?:([0-9a-f]{64})\n)?(\{[^\n]*\}\n)?")
@@ -50,19 +50,28 @@ class Current:
         return "".join(f"{line}\n" for line in lines).encode("ascii")
 
 
+def read_current(files: Files) -> Current:
+    """That of a collection; generation 0 where it has none. Raises CollectionError for a damaged one."""
+    place = files.place(CURRENT)
+    try:
+        content = files.read(CURRENT)
+    except NotADirectoryError:
+        raise CollectionError(
+            f"{Path(place).parent} can't be a collection, because a file stands there or above it: "
+            "set collection.root to a folder."
+        ) from None
+    except OSError as error:
+        raise damaged(place, f"can't be read ({error.strerror})") from None
+    return Current() if content is None else read_lines(content, place)
+
+
 def read_lines(content: bytes, place: Path | str) -> Current:
     """What was written. Raises CollectionError for a damaged one, which `place` names."""
     found = _LINES.fullmatch(content.decode("ascii", "replace"))
     if not found or not (int(found[1]) or found[3]):
         raise damaged(place, "does not name a generation")
-    with _understood(place):
+    try:
         lease = json.loads(found[3] or "{}")
         return Current(int(found[1]), found[2], Holder(**lease) if lease else None)
-
-
-@contextmanager
-def _understood(place: Path | str) -> Iterator[None]:
-    try:
-        yield
     except (ValueError, TypeError, RecursionError):
         raise damaged(place, "has a lease that can't be understood") from None

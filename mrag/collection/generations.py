@@ -27,7 +27,7 @@ def known_documents(root: Path, name: str) -> Mapping[str, str]:
 
     def known(manifest: Manifest) -> Mapping[str, str]:
         found: dict[str, str] = {}
-        for segment, _, folder in ShardsAtHand(root, manifest, only=DOCUMENTS):
+        for segment, _, folder in ShardsAtHand(root, manifest, ending=DOCUMENTS):
             hashes = DocumentTable(folder).content_hashes()
             for document in manifest.dead(segment):
                 hashes.pop(document, None)
@@ -157,7 +157,7 @@ def _added(root: Path, before: Manifest, segment: SegmentInfo) -> set[str]:
     alone = replace(before, segments=(segment,))
     for _, shard, folder in alone.shard_folders(root):
         check_written(root, folder, shard.files)
-    for _, shard, folder in ShardsAtHand(root, alone, only=DOCUMENTS):
+    for _, shard, folder in ShardsAtHand(root, alone, ending=DOCUMENTS):
         if shard.dimension not in (0, before.stamp.dimension):
             raise CollectionError(
                 f"{folder} has vectors of {shard.dimension} dimensions and collection {before.name!r} of "
@@ -175,7 +175,7 @@ def _added(root: Path, before: Manifest, segment: SegmentInfo) -> set[str]:
 def _deaths(root: Path, manifest: Manifest, documents: set[str]) -> tuple[set[str], Counts]:
     """Which of the documents live in the generation, and how much there is of them."""
     dead, loss = set[str](), Counts()
-    for segment, _, folder in ShardsAtHand(root, manifest, only=DOCUMENTS) if documents else ():
+    for segment, _, folder in ShardsAtHand(root, manifest, ending=DOCUMENTS) if documents else ():
         asked = sorted(documents.difference(manifest.dead(segment)))
         table = DocumentTable(folder)
         rows = table.index.find(asked)

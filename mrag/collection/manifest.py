@@ -16,13 +16,13 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 
-from mrag.collection.current import CURRENT, Current, read_lines
+from mrag.collection.current import CURRENT, Current, read_current
 from mrag.collection.files import Files, ObjectFiles, files_of
 from mrag.collection.mirror import local_root
 from mrag.collection.object_store import store_of
 from mrag.collection.remote_lease import publishing
 from mrag.collection.storage import FileInfo, damaged, sync
-from mrag.errors import CollectionError, InputError, NotFoundError
+from mrag.errors import CollectionError, InputError, NotFoundError, StoreError
 from mrag.schema import Searched
 from mrag.settings.address import shown
 
@@ -225,9 +225,18 @@ def list_collections(root: Path) -> tuple[str, ...]:
     """Names of the collections below `root` that have a generation in force, sorted."""
     if store := store_of(root):
         names = filter(NAME.fullmatch, store.folders())
-        return tuple(sorted(name for name in names if _current(files_of(root, name)).generation))
+        return tuple(sorted(name for name in names if _is_published(files_of(root, name))))
     found = (path.parent.name for path in root.glob(f"*/{CURRENT}"))
     return tuple(sorted(filter(NAME.fullmatch, found)))
+
+
+def _is_published(files: Files) -> bool:
+    try:
+        return read_current(files).generation > 0
+    except StoreError:
+        raise
+    except CollectionError:  # Damaged: who opens it is told.
+        return True
 
 
 def generations(root: Path, name: str) -> tuple[int, ...]:
@@ -244,7 +253,7 @@ def read_manifest(root: Path, name: str, generation: int | None = None) -> Manif
     Raises NotFoundError (field `generation`), and CollectionError for a damaged or unsupported file.
     """
     files = files_of(root, _checked(name))
-    current = _current(files)
+    current = read_current(files)
     newest = current.generation
     if not newest:
         return None
@@ -292,20 +301,6 @@ def published_segments(root: Path, name: str) -> set[str]:
     """Ids of the segments of all generations. Raises CollectionError for a manifest that can't be read."""
     files = files_of(root, _checked(name))
     return {segment.id for number in _numbers(files) for segment in _read(files, number, None).segments}
-
-
-def _current(files: Files) -> Current:
-    place = files.place(CURRENT)
-    try:
-        content = files.read(CURRENT)
-    except NotADirectoryError:
-        raise CollectionError(
-            f"{Path(place).parent} can't be a collection, because a file stands there or above it: "
-            "set collection.root to a folder."
-        ) from None
-    except OSError as error:
-        raise damaged(place, f"can't be read ({error.strerror})") from None
-    return Current() if content is None else read_lines(content, place)
 
 
 def _path(generation: int) -> str:

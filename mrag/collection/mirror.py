@@ -1,9 +1,9 @@
 """What this machine has of collections in an object store: fetched when it is asked for, dropped for room.
 
-Everything reads local files, mapped into memory; a root that is an address has a folder below `home()` where
-they are put. A shard there may lack files: `fetch` has those that are named. Beside its folder are two files
-to lock: `.shard-000.pin`, held by whoever reads the shard so that no process drops it, and as old as its last
-use; and `.shard-000.lock`, held by the one who fetches.
+Everything reads local files, mapped into memory; a root that is an address has a folder below `stores()`
+where they are put. A shard there may lack files: `fetch` has those that are named. Beside its folder are two
+files to lock: `.shard-000.pin`, held by whoever reads the shard so that no process drops it, and as old as its
+last use; and `.shard-000.lock`, held by the one who fetches.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from mrag.collection.object_store import CHUNK_BYTES, ObjectStore, store_of
 from mrag.collection.storage import FileInfo, checksum, locked, writable
 from mrag.errors import StoreError
 from mrag.settings.address import store_address
-from mrag.settings.home import home
+from mrag.settings.home import stores
 
 AT_ONCE = 8
 _PINS = ".shard-*.pin"
@@ -35,7 +35,7 @@ def local_root(root: Path) -> Path:
     if address is None:
         return root
     told = f"{address} {address.endpoint or ''}"
-    return home() / "stores" / f"{address.bucket}-{hashlib.sha256(told.encode()).hexdigest()[:16]}"
+    return stores() / f"{address.bucket}-{hashlib.sha256(told.encode()).hexdigest()[:16]}"
 
 
 def key_of(root: Path, path: Path) -> str:

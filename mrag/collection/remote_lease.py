@@ -40,7 +40,8 @@ def held(store: ObjectStore, name: str, wait_s: float) -> Iterator[RemoteLease]:
         _remove_later(store, name, generation)
         yield lease
     finally:
-        del _held[store.address, name]
+        with lease.publisher:
+            del _held[store.address, name]
         lease.ended.set()
         renewing.join(TERM_S / RENEWALS)
         with suppress(CollectionError):  # Then it ends by itself.
@@ -61,14 +62,14 @@ def _check_conditions(store: ObjectStore) -> None:
 
 @contextmanager
 def publishing(store: ObjectStore, name: str) -> Iterator[RemoteLease]:
-    """The lease that this process has on a collection, for one publisher at a time; else one of its own."""
-    lease = _held.get((store.address, name))
-    if lease is None:
-        with held(store, name, wait_s=2 * TERM_S) as lease:
-            yield lease
-    else:
+    """The lease that this process has on a collection, else one of its own; for one publisher at a time."""
+    while lease := _held.get((store.address, name)):
         with lease.publisher:
-            yield lease
+            if _held.get((store.address, name)) is lease:
+                yield lease
+                return
+    with held(store, name, wait_s=2 * TERM_S) as lease, lease.publisher:
+        yield lease
 
 
 class RemoteLease:

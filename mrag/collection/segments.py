@@ -20,26 +20,30 @@ from mrag.collection.storage import FileInfo, verify
 from mrag.errors import CollectionError
 
 DOCUMENTS = "documents.arrow"
+PAYLOAD = ".arrow"
 
 
 class ShardsAtHand:
     """The shards of a generation (those of a part), each with its segment and its folder, in their order.
 
-    Their files, or those named `only`, are in their folders when they are given, and as long as this lives.
-    Raises StoreError where an object store does not give them.
+    Their files are in their folders when they are given, and as long as this lives; of an object store those
+    only whose paths have this `ending`. Raises StoreError where it does not give them.
     """
 
-    def __init__(self, root: Path, manifest: Manifest, part: Part = WHOLE, only: str | None = None) -> None:
+    def __init__(self, root: Path, manifest: Manifest, part: Part = WHOLE, ending: str = "") -> None:
         self._root = root
         self._shards = list(manifest.shard_folders(root, part))
-        self._only = only
+        self._ending = ending if store_of(root) else ""
         self._pins: list[Pin] = []
 
     def __iter__(self) -> Iterator[tuple[SegmentInfo, ShardInfo, Path]]:
         for segment, shard, folder in self._shards:
-            files = [file for file in shard.files if self._only in (None, file.path)]
-            self._pins.append(fetch(self._root, folder, files))
+            self._pins.append(fetch(self._root, folder, self.files(shard)))
             yield segment, shard, folder
+
+    def files(self, shard: ShardInfo) -> list[FileInfo]:
+        """Those that are in its folder."""
+        return [file for file in shard.files if file.path.endswith(self._ending)]
 
 
 def check_written(root: Path, folder: Path, files: Iterable[FileInfo]) -> None:

@@ -12,3 +12,9 @@ def home() -> Path:
     """The folder MRAG_HOME, or the user's cache folder of mrag."""
     folder = os.environ.get("MRAG_HOME") or platformdirs.user_cache_dir("mrag", appauthor=False)
     return Path(folder).expanduser()
+
+
+def stores() -> Path:
+    """The folder MRAG_STORES, where what was read of object stores is kept, or one in `home`."""
+    folder = os.environ.get("MRAG_STORES")
+    return Path(folder).expanduser() if folder else home() / "stores"

@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
+from mrag import cli
 from mrag.collection import (
     Collection,
     describe,
@@ -113,6 +115,9 @@ def test_only_what_is_needed_is_fetched(
     first = existing_manifest(s3_root, "c").segments[0].id
     fetched = local_root(s3_root) / "c" / "segments" / first / "shard-000"
     assert [path.name for path in fetched.iterdir()] == ["documents.arrow"]
+    assert Collection.open(s3_root, "c", legs=()).records("a")
+    assert {path.suffix for path in fetched.iterdir()} == {".arrow"}
+    assert Collection.open(s3_root, "c").search(ask("river"))["dense"]
 
 
 def test_a_collection_that_nobody_wrote_is_not_there(s3_root: Path) -> None:
@@ -169,3 +174,20 @@ def test_a_copy_of_a_bucket_is_a_folder_and_the_other_way_round(
             store.put(path.relative_to(tmp_path / "copy").as_posix(), path)
     assert Collection.open(again, "c", verify="full").manifest.counts.documents == 2
     assert add(again, "c", [make_entry("d", [["river"]])]).generation == 3
+
+
+def test_commands_take_an_address_where_they_take_a_folder(place: Path, s3_root: Path) -> None:
+    write(place, {"a": ALMA, "b": TOVE})
+    where = ["--set", f"collection.root={s3_root}"]
+
+    def run(*command: str) -> str:
+        done = CliRunner().invoke(cli.app, [*command, *where])
+        assert done.exit_code == 0, done.output
+        return done.output
+
+    assert "indexed" in run("index", str(place / "in"), "--set", "method=sane", "--json")
+    assert '"generation": 2' in run("delete", "a.txt", "--json")
+    assert '"generation": 3' in run("compact", "--json")
+    assert "2 documents" not in run("rollback", "3")
+    with pytest.raises(NotFoundError, match="no generation 1"):
+        restore(s3_root, "default", 1)

@@ -7,13 +7,22 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from mrag.collection import Collection, existing_manifest, known_documents, lease, publish, read_manifest
+from mrag.collection import (
+    Collection,
+    existing_manifest,
+    known_documents,
+    lease,
+    list_collections,
+    publish,
+    read_manifest,
+)
 from mrag.collection import remote_lease as module
 from mrag.collection.current import Current, Holder, read_lines
 from mrag.collection.manifest import write_manifest
@@ -193,6 +202,15 @@ for number in range(2):
     assert len(Collection.open(s3_root, "c").search(ask("key"))["sparse"]) == 4
 
 
+def test_publishers_of_one_process_wait_for_each_other(s3_root: Path) -> None:
+    segments = [write_segment(s3_root, "c", [make_entry(f"d{n}", [["river"]])]) for n in range(6)]
+    with ThreadPoolExecutor(6) as pool:
+        made = list(pool.map(lambda segment: publish(s3_root, "c", STAMP, segment), segments))
+    assert sorted(one.generation for one in made) == [1, 2, 3, 4, 5, 6]
+    assert known_documents(s3_root, "c").keys() == {f"d{n}" for n in range(6)}
+    assert current(s3_root).holder is None
+
+
 @pytest.mark.parametrize(
     "content", [b"", b"000000\n", b"000001\n{\n", b'000001\n{"token": 1}\n', b"000001\n[]\n", b"\xff\n"]
 )
@@ -200,6 +218,8 @@ def test_a_damaged_current_is_refused_in_a_sentence(s3_root: Path, content: byte
     store_at(s3_root).put("c/CURRENT", content)
     with pytest.raises(CollectionError, match=r"s3://b-\w+/pre/fix/c/CURRENT .*: restore it"):
         read_manifest(s3_root, "c")
+    add(s3_root, "other", ONE)
+    assert list_collections(s3_root) == ("c", "other")
 
 
 def test_lines_are_read_as_they_were_written() -> None:
