@@ -2,7 +2,7 @@
 
 Everything reads local files, mapped into memory; a root that is an address has a folder below `stores()`
 where they are put. A shard there may lack files: `fetch` has those that are named. Beside its folder are two
-files to lock: `.shard-000.pin`, held by whoever reads the shard so that no process drops it, and as old as its
+files to lock: `.shard-000.pin`, held by whoever reads the shard so that no one drops it, and as old as its
 last use; and `.shard-000.lock`, held by the one who fetches.
 """
 

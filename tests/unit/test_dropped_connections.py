@@ -16,10 +16,12 @@ from mrag.collection import (
     mirror,
     object_store,
 )
+from mrag.collection.manifest import Part
 from mrag.collection.object_store import ObjectStore, store_of
 from mrag.collection.segments import segment_names
 from mrag.errors import StoreError
 from mrag.query.opened import OpenCollections
+from mrag.query.spread import PartSearcher
 from tests.collection_corpus import add, ask, make_entry
 from tests.s3_server import Cut, Proxy, proxy_to, through
 
@@ -158,6 +160,19 @@ def test_a_service_goes_on_with_what_it_has_open(cut_root: Path, s3_root: Path, 
     proxy.cuts.clear()
     again = OpenCollections(cut_root, "hash-16")
     assert len(again("c").search(ask("river"))["sparse"]) == 2
+
+
+async def test_a_part_goes_on_with_what_it_has_open_and_has_no_other(
+    cut_root: Path, s3_root: Path, proxy: Proxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add(s3_root, "c", LONG, shards=2)
+    monkeypatch.setenv("MRAG_HOME", str(tmp_path / "another"))
+    part, query = PartSearcher(cut_root, Part(1, 2), "hash-16"), ask("river", 300)
+    found = await part.search("c", 1, query, await part.statistics("c", 1, query))
+    assert 0 < len(found["sparse"]) < 200
+    assert not list(mirror.local_root(cut_root).rglob("shard-000/*"))
+    proxy.cuts.append(Cut(b"GET", "up", times=FOREVER))
+    assert await part.search("c", 1, query, await part.statistics("c", 1, query)) == found
 
 
 @pytest.mark.parametrize("header", [b"if-none-match", b"if-match"])
