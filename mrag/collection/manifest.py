@@ -258,9 +258,9 @@ def read_manifest(root: Path, name: str, generation: int | None = None) -> Manif
     if not newest:
         return None
     if generation is None or generation == newest:
-        asked = newest, current.checksum
-        found = _kept(files, *asked) if isinstance(files, ObjectFiles) else _read(files, *asked)
-        return replace(found, name=name)
+        if isinstance(files, ObjectFiles) and current.checksum:
+            return replace(_kept(files, newest, current.checksum), name=name)
+        return replace(_read(files, newest, current.checksum), name=name)
     if not 0 < generation < newest or generation not in _numbers(files):
         raise NotFoundError(
             "generation", f"Collection {name!r} has no generation {generation}; the one in force is {newest}."

@@ -72,6 +72,7 @@ def upload(root: Path, folder: Path, files: Iterable[FileInfo]) -> None:
         with writable(folder), _pinned(folder), ThreadPoolExecutor(AT_ONCE) as pool:
             key = key_of(root, folder)
             list(pool.map(lambda file: store.put(f"{key}/{file.path}", folder / file.path), files))
+        make_room(root, 0)
 
 
 def mended(root: Path, folder: Path, files: Iterable[FileInfo]) -> bool:
@@ -159,13 +160,15 @@ def drop_old(root: Path, name: str, kept: Collection[str]) -> None:
 
 
 def _dropped(pin: Path) -> bool:
-    with open(pin, "ab") as file:
-        try:
+    try:
+        with open(pin, "ab") as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        shutil.rmtree(_shard(pin), ignore_errors=True)
-        return True
+            shutil.rmtree(_shard(pin), ignore_errors=True)
+    except BlockingIOError:
+        return False
+    except FileNotFoundError:  # Its segment was removed.
+        pass
+    return True
 
 
 def _pinned(folder: Path) -> IO[bytes]:
@@ -196,4 +199,12 @@ def _last_used(pin: Path) -> float:
 
 
 def _bytes(folder: Path) -> int:
-    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+    """What another process removes meanwhile is nothing."""
+    return sum(_size(Path(at, name)) for at, _, names in os.walk(folder) for name in names)
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0
