@@ -80,8 +80,9 @@ def writable(path: Path) -> Iterator[None]:
     except OSError as error:
         reason = error.strerror or " ".join(str(error).split())
         raise CollectionError(
-            f"{path} can't be written ({reason}): see that it is in a folder with room that you may write to "
-            "(collection.root, or MRAG_STORES), and run again; what was published before is untouched."
+            f"{path} can't be written ({reason}): see that collection.root is a folder with room that you "
+            "may write to (of an object store, that MRAG_STORES is), and run again; what was published "
+            "before is untouched."
         ) from error
 
 
