@@ -14,7 +14,7 @@ from typing import Any
 from jobs.cap import RemoteMeter
 from jobs.progress import Done, built_one
 from jobs.rows import Batch, Row, pack, unpack, unpack_column
-from mrag.collection import content_hash, shard_folder, shard_of, write_shard
+from mrag.collection import content_hash, shard_of, write_segment_shard
 from mrag.errors import MragError
 from mrag.indexing.asking import Asker
 from mrag.indexing.builders import make_builder
@@ -119,7 +119,8 @@ def write_group(group: Batch, settings: Settings, segment: str) -> Batch:
     """Writes one shard of the run's segment; one row: the shard's number and what was written."""
     shard = int(group["shard"][0])
     place = settings.collection
-    folder = shard_folder(place.root, place.name, segment, shard)
     entries = (unpack(data) for data in group["entry"] if data)
-    info = write_shard(folder, entries, settings.dense, settings.sparse)
+    info = write_segment_shard(
+        place.root, place.name, segment, shard, entries, settings.dense, settings.sparse
+    )
     return {"shard": [shard], "info": [pack(info)]}

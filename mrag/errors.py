@@ -59,6 +59,10 @@ class CollectionError(MragError):
     """The files of a collection are damaged, of another version, or of other settings."""
 
 
+class StoreError(CollectionError):
+    """An object store can't be reached, refuses, or lacks what should be there."""
+
+
 class ModelError(MragError):
     """The language model or the encoder gave no usable reply.
 

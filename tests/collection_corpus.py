@@ -17,9 +17,8 @@ from mrag.collection import (
     Stamp,
     new_segment_id,
     publish,
-    shard_folder,
     shard_of,
-    write_shard,
+    write_segment_shard,
 )
 from mrag.collection.ids import stable_hash
 from mrag.schema import (
@@ -150,7 +149,7 @@ def write_segment(
         spread[shard_of(entry.built.document.id, shards)].append(entry)
     segment = new_segment_id()
     infos = [
-        write_shard(shard_folder(root, name, segment, number), part, dense or DenseSettings(), sparse)
+        write_segment_shard(root, name, segment, number, part, dense or DenseSettings(), sparse)
         for number, part in enumerate(spread)
     ]
     return SegmentInfo(segment, tuple(infos))

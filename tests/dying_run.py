@@ -55,7 +55,8 @@ def main(folder: str, root: str, calls: str, where: str = "", moment: str = "0")
 
         return watched
 
-    ledger.atomic_write = between("before an entry", "after an entry", ledger.atomic_write)
+    put = between("before an entry", "after an entry", ledger.Entries.put)
+    ledger.Entries.put = put  # type: ignore[method-assign]
     run.publish = between("before publishing", "after publishing", run.publish)
     run.open_encoder = lambda _: HashEncoder()  # type: ignore[assignment, return-value]
     run.load_tokenizer = lambda _: ByteTokenizer()  # type: ignore[assignment, return-value]

@@ -39,12 +39,13 @@ def sync(place: Path, **tree: Any) -> Report:
     return asyncio.run(index_folder(settings(place, **tree), place / "in", sync=True))
 
 
-def content(place: Path) -> dict[str, Any]:
+def content(place: Path, root: Path | None = None) -> dict[str, Any]:
     """All that can be asked of a collection, without the names of its segments."""
-    collection = Collection.open(place / "root", "default")
+    root = root or place / "root"
+    collection = Collection.open(root, "default")
     try:
         found: dict[str, Any] = {"counts": collection.manifest.counts}
-        for identifier in sorted(known_documents(place / "root", "default")):
+        for identifier in sorted(known_documents(root, "default")):
             found[identifier] = (
                 collection.document(identifier),
                 collection.units(identifier),

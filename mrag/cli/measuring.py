@@ -106,6 +106,7 @@ def compare(
     to_json: ToJson = None,
 ) -> None:
     """Ask several variants the same questions: one table, and what each changes against the first."""
+    from mrag.collection.mirror import local_root
     from mrag.evaluation import compare as running
     from mrag.evaluation.comparison import Comparison
     from mrag.evaluation.experiment import cases, load_experiment
@@ -117,7 +118,7 @@ def compare(
     fetch_all([case.settings for case in planned], retrieval_only)
     if index:
         asyncio.run(running.index_missing(planned, tell_indexed))
-    folder = replies or planned[0].settings.collection.root / KEPT_REPLIES
+    folder = replies or local_root(planned[0].settings.collection.root) / KEPT_REPLIES
     with counting_bar("questions", sum(len(case.questions) for case in planned)) as advance:
         run = running.compare(
             planned, loaded.cutoffs, folder, retrieval_only, advance, loaded.questions_at_once

@@ -30,7 +30,14 @@ from mrag.collection.manifest import (
     shard_folder,
 )
 from mrag.collection.overview import Description, Overview, SegmentSize, ShardSize, describe, overview
-from mrag.collection.segment import SearchedUnits, ShardEntry, content_hash, shard_of, write_shard
+from mrag.collection.segment import (
+    SearchedUnits,
+    ShardEntry,
+    content_hash,
+    shard_of,
+    write_segment_shard,
+    write_shard,
+)
 from mrag.collection.storage import FileInfo
 
 __all__ = [
@@ -68,5 +75,6 @@ __all__ = [
     "restore",
     "shard_folder",
     "shard_of",
+    "write_segment_shard",
     "write_shard",
 ]

@@ -19,9 +19,12 @@ from mrag.collection.manifest import (
     existing_manifest,
     in_force,
 )
+from mrag.collection.mirror import drop_old, mended
 from mrag.collection.searching import Searching, open_searches
+from mrag.collection.segments import PAYLOAD, ShardsAtHand
 from mrag.collection.shard import RecordSpace, Shard
 from mrag.collection.sparse import SparseStatistics
+from mrag.collection.storage import FileInfo
 from mrag.collection.storage import verify as verify_files
 from mrag.collection.vector_files import FINDERS
 from mrag.errors import CollectionError, InputError, NotFoundError
@@ -41,6 +44,7 @@ class Collection:
         self._shards = tuple(shards)
         self._searches: Mapping[Searched, Searching] = {}
         self._filtering: Filtering | None = None
+        self._at_hand: ShardsAtHand | None = None
 
     @classmethod
     def open(
@@ -69,7 +73,9 @@ class Collection:
             return cls._opened(root, manifest, verify, encoder_fingerprint, dense, legs, part)
 
         if generation is None:
-            return in_force(root, name, opened)
+            newest = in_force(root, name, opened)
+            drop_old(root, name, {segment.id for segment in newest.manifest.segments})
+            return newest
         return opened(existing_manifest(root, name, generation))
 
     @classmethod
@@ -89,10 +95,13 @@ class Collection:
                 f"Collection {name!r} is encoded by {manifest.stamp.encoder!r}, not by "
                 f"{encoder_fingerprint!r}: set that encoder, or index the collection anew."
             )
-        folders = list(manifest.shard_folders(root, part))
-        _verify(folders, verify)
+        at_hand = ShardsAtHand(root, manifest, part, ending="" if legs else PAYLOAD)
+        folders = list(at_hand)
+        for _, shard, folder in folders:
+            _verify(root, folder, at_hand.files(shard), _full(folders, verify))
         shards = [Shard(path, info, manifest.dead(segment)) for segment, info, path in folders]
         collection = cls(manifest, shards, legs)
+        collection._at_hand = at_hand
         searched = RecordSpace(shard for shard in shards if shard.info.counts.keys)
         if searched.keys and legs:
             collection._filtering = Filtering(searched)
@@ -210,12 +219,24 @@ class Collection:
         for searching in self._searches.values():
             searching.close()
         self._shards, self._searches, self._filtering, self._legs = (), {}, None, ()
+        self._at_hand = None
 
 
-def _verify(shards: Sequence[tuple[SegmentInfo, ShardInfo, Path]], how: Verify | None) -> None:
+def _full(shards: Sequence[tuple[SegmentInfo, ShardInfo, Path]], how: Verify | None) -> bool:
     size = sum(shard.bytes for _, shard, _ in shards)
-    full = size <= FULL_UP_TO_BYTES if how is None else how == "full"
-    for _, shard, folder in shards:
-        verify_files(folder, shard.files, full=full)
-        finders = [file for file in shard.files if file.path.endswith(FINDERS)]
-        verify_files(folder, finders, full=True)  # They are read in any case, and crash FAISS if damaged.
+    return size <= FULL_UP_TO_BYTES if how is None else how == "full"
+
+
+def _verify(root: Path, folder: Path, files: Sequence[FileInfo], full: bool) -> None:
+    try:
+        _verify_files(folder, files, full)
+    except CollectionError:
+        if not mended(root, folder, files):
+            raise
+        _verify_files(folder, files, full)
+
+
+def _verify_files(folder: Path, files: Sequence[FileInfo], full: bool) -> None:
+    verify_files(folder, files, full=full)
+    finders = [file for file in files if file.path.endswith(FINDERS)]
+    verify_files(folder, finders, full=True)  # They are read in any case, and crash FAISS if damaged.

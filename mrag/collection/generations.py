@@ -6,20 +6,19 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from mrag.collection.lease import lease
+from mrag.collection.lease import lease, publishing
 from mrag.collection.manifest import (
     Counts,
     Manifest,
     SegmentInfo,
     Stamp,
-    collection_folder,
     existing_manifest,
     in_force,
     read_manifest,
     write_manifest,
 )
 from mrag.collection.payload import DocumentTable
-from mrag.collection.storage import locked, verify, writable
+from mrag.collection.segments import DOCUMENTS, ShardsAtHand, check_written
 from mrag.errors import CollectionError
 
 
@@ -28,7 +27,7 @@ def known_documents(root: Path, name: str) -> Mapping[str, str]:
 
     def known(manifest: Manifest) -> Mapping[str, str]:
         found: dict[str, str] = {}
-        for segment, _, folder in manifest.shard_folders(root):
+        for segment, _, folder in ShardsAtHand(root, manifest, ending=DOCUMENTS):
             hashes = DocumentTable(folder).content_hashes()
             for document in manifest.dead(segment):
                 hashes.pop(document, None)
@@ -68,18 +67,15 @@ def publish(
     Raises CollectionError for another stamp, for a segment whose files are not all there, and for a disk
     that is full or may not be written to.
     """
-    folder = collection_folder(root, name)
-    with writable(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-        with locked(folder / ".lock"):
-            current = read_manifest(root, name)
-            before = current or Manifest(name, 0, stamp)
-            _agree(before, stamp)
-            after = _next(root, before, segment, set(replaced), duplicates or {})
-            if current is not None and replace(after, generation=current.generation) == current:
-                return current
-            write_manifest(root, after)
-            return after
+    with publishing(root, name):
+        current = read_manifest(root, name)
+        before = current or Manifest(name, 0, stamp)
+        _agree(before, stamp)
+        after = _next(root, before, segment, set(replaced), duplicates or {})
+        if current is not None and replace(after, generation=current.generation) == current:
+            return current
+        write_manifest(root, after)
+        return after
 
 
 def publish_compacted(root: Path, name: str, before: Manifest, segment: SegmentInfo | None) -> Manifest:
@@ -87,8 +83,7 @@ def publish_compacted(root: Path, name: str, before: Manifest, segment: SegmentI
 
     None stands for a collection without a live document. Call it under the lease. Raises as `publish` does.
     """
-    folder = collection_folder(root, name)
-    with writable(folder), locked(folder / ".lock"):
+    with publishing(root, name):
         if read_manifest(root, name) != before:
             raise CollectionError(f"Collection {name!r} changed while it was compacted: run it again.")
         if segment is not None:
@@ -109,13 +104,12 @@ def restore(root: Path, name: str, generation: int, wait_s: float = 0) -> Manife
     another process still writes after `wait_s`.
     """
     existing_manifest(root, name)
-    folder = collection_folder(root, name)
-    with lease(root, name, wait_s), writable(folder), locked(folder / ".lock"):
+    with lease(root, name, wait_s), publishing(root, name):
         earlier, current = existing_manifest(root, name, generation), existing_manifest(root, name)
         if generation == current.generation:
             return current
         for _, shard, path in earlier.shard_folders(root):
-            verify(path, shard.files, full=False)
+            check_written(root, path, shard.files)
         number = current.generation + 1
         after = replace(earlier, generation=number, removal=number)
         write_manifest(root, after)
@@ -164,7 +158,8 @@ def _added(root: Path, before: Manifest, segment: SegmentInfo) -> set[str]:
     added: set[str] = set()
     alone = replace(before, segments=(segment,))
     for _, shard, folder in alone.shard_folders(root):
-        verify(folder, shard.files, full=False)
+        check_written(root, folder, shard.files)
+    for _, shard, folder in ShardsAtHand(root, alone, ending=DOCUMENTS):
         if shard.dimension not in (0, before.stamp.dimension):
             raise CollectionError(
                 f"{folder} has vectors of {shard.dimension} dimensions and collection {before.name!r} of "
@@ -182,7 +177,7 @@ def _added(root: Path, before: Manifest, segment: SegmentInfo) -> set[str]:
 def _deaths(root: Path, manifest: Manifest, documents: set[str]) -> tuple[set[str], Counts]:
     """Which of the documents live in the generation, and how much there is of them."""
     dead, loss = set[str](), Counts()
-    for segment, _, folder in manifest.shard_folders(root) if documents else ():
+    for segment, _, folder in ShardsAtHand(root, manifest, ending=DOCUMENTS) if documents else ():
         asked = sorted(documents.difference(manifest.dead(segment)))
         table = DocumentTable(folder)
         rows = table.index.find(asked)

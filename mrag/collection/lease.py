@@ -15,7 +15,11 @@ from pathlib import Path
 from typing import IO, Any
 
 from mrag.collection.manifest import collection_folder, published_segments
-from mrag.collection.storage import locked, writable
+from mrag.collection.object_store import store_of
+from mrag.collection.remote_lease import held
+from mrag.collection.remote_lease import publishing as remote_publishing
+from mrag.collection.segments import remove_segments, segment_names
+from mrag.collection.storage import being_written, locked, writable
 from mrag.errors import CollectionError
 
 _POLL_S = 0.1
@@ -25,10 +29,19 @@ _POLL_S = 0.1
 def lease(root: Path, name: str, wait_s: float = 0) -> Iterator[None]:
     """Holds the collection, which need not exist yet: from the look at its documents to the publication.
 
-    The lock is the system's: it ends with the process that holds it, however that ends. Raises
-    CollectionError where another process still writes after `wait_s`, and says which.
+    In a folder the lock is the system's: it ends with the process that holds it, however that ends. In an
+    object store it ends `TERM_S` after the process did. Raises CollectionError where another process still
+    writes after `wait_s`, and says which.
     """
-    folder = collection_folder(root, name)
+    folder, store = collection_folder(root, name), store_of(root)
+    with held(store, name, wait_s) if store else _locked(folder, name, wait_s):
+        with writable(folder):
+            clear(root, name)
+        yield
+
+
+@contextmanager
+def _locked(folder: Path, name: str, wait_s: float) -> Iterator[None]:
     with writable(folder):
         folder.mkdir(parents=True, exist_ok=True)
         file = open(folder / ".writer", "a+", encoding="utf-8")  # noqa: SIM115 (closed below)
@@ -36,8 +49,17 @@ def lease(root: Path, name: str, wait_s: float = 0) -> Iterator[None]:
         with writable(folder):
             _lock(file, name, wait_s)
             _sign(file)
-            clear(root, name)
         yield
+
+
+@contextmanager
+def publishing(root: Path, name: str) -> Iterator[None]:
+    """Publishers wait for each other in it. What the disk refuses is a CollectionError."""
+    folder, store = collection_folder(root, name), store_of(root)
+    with writable(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        with remote_publishing(store, name) if store else locked(folder / ".lock"):
+            yield
 
 
 def _lock(file: IO[str], name: str, wait_s: float) -> None:
@@ -49,11 +71,7 @@ def _lock(file: IO[str], name: str, wait_s: float) -> None:
         except BlockingIOError:
             left_s = until - time.monotonic()
             if left_s <= 0:
-                still = f" still, after {wait_s:g} s of waiting," if wait_s else ""
-                raise CollectionError(
-                    f"Collection {name!r} is{still} being written by {_holder(file)}: wait until that has "
-                    "ended, or let the command wait (--wait SECONDS)."
-                ) from None
+                raise being_written(name, _holder(file), wait_s) from None
         time.sleep(min(_POLL_S, left_s))
 
 
@@ -79,14 +97,12 @@ def clear(root: Path, name: str) -> None:
     Nothing is removed where a manifest can't be read.
     """
     folder = collection_folder(root, name)
-    with locked(folder / ".lock"):
+    with publishing(root, name):
         try:
             kept = published_segments(root, name)
         except CollectionError:
             return
-        for segment in (folder / "segments").glob("*"):
-            if segment.name not in kept:
-                shutil.rmtree(segment, ignore_errors=True)
+        remove_segments(root, name, segment_names(root, name) - kept)
         # A writer of a shard that was killed, and started again elsewhere.
         for shard in (folder / "segments").glob("*/*.tmp"):
             shutil.rmtree(shard, ignore_errors=True)

@@ -1,7 +1,7 @@
 """What a generation consists of, as values and as JSON: nothing here reads a segment.
 
-On disk: `CURRENT` holds the number of the generation in force and, in a second line, its manifest's checksum;
-`manifests/000007.json` holds the manifest of generation 7.
+`CURRENT` names the generation in force and its manifest's checksum (current.py); `manifests/000007.json` is
+the manifest of generation 7.
 """
 
 from __future__ import annotations
@@ -12,18 +12,24 @@ import re
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 
-from mrag.collection.storage import FileInfo, atomic_write, damaged, sync
-from mrag.errors import CollectionError, InputError, NotFoundError
+from mrag.collection.current import CURRENT, Current, read_current
+from mrag.collection.files import Files, ObjectFiles, files_of
+from mrag.collection.mirror import local_root
+from mrag.collection.object_store import store_of
+from mrag.collection.remote_lease import publishing
+from mrag.collection.storage import FileInfo, damaged, sync
+from mrag.errors import CollectionError, InputError, NotFoundError, StoreError
 from mrag.schema import Searched
+from mrag.settings.address import shown
 
 SCHEMA_VERSION = 4
 UNIT_VECTORS = "units.faiss"
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 Result = TypeVar("Result")
-CURRENT = re.compile(r"(\d{6,18})\n(?:([0-9a-f]{64})\n)?")
 
 
 @dataclass(frozen=True)
@@ -196,14 +202,18 @@ def new_segment_id() -> str:
 
 
 def collection_folder(root: Path, name: str) -> Path:
-    """The folder of a collection. Raises InputError for a name that can't be one."""
+    """The folder of a collection, on this machine. Raises InputError for a name that can't be one."""
+    return local_root(root) / _checked(name)
+
+
+def _checked(name: str) -> str:
     if not NAME.fullmatch(name):
         raise InputError(
             "collection",
             f"{name!r} can't be the name of a collection: use up to 64 letters, digits, '_', '.' and '-', "
             "a letter or a digit first.",
         )
-    return root / name
+    return name
 
 
 def shard_folder(root: Path, name: str, segment: str, shard: int) -> Path:
@@ -213,14 +223,25 @@ def shard_folder(root: Path, name: str, segment: str, shard: int) -> Path:
 
 def list_collections(root: Path) -> tuple[str, ...]:
     """Names of the collections below `root` that have a generation in force, sorted."""
-    return tuple(
-        sorted(path.parent.name for path in root.glob("*/CURRENT") if NAME.fullmatch(path.parent.name))
-    )
+    if store := store_of(root):
+        names = filter(NAME.fullmatch, store.folders())
+        return tuple(sorted(name for name in names if _is_published(files_of(root, name))))
+    found = (path.parent.name for path in root.glob(f"*/{CURRENT}"))
+    return tuple(sorted(filter(NAME.fullmatch, found)))
+
+
+def _is_published(files: Files) -> bool:
+    try:
+        return read_current(files).generation > 0
+    except StoreError:
+        raise
+    except CollectionError:  # Damaged: who opens it is told.
+        return True
 
 
 def generations(root: Path, name: str) -> tuple[int, ...]:
     """Numbers of the generations whose manifests are there, ascending; the last is in force."""
-    return tuple(sorted(_numbers(collection_folder(root, name))))
+    return tuple(sorted(_numbers(files_of(root, _checked(name)))))
 
 
 # --------------------------------------------------------------------------- reading
@@ -231,18 +252,20 @@ def read_manifest(root: Path, name: str, generation: int | None = None) -> Manif
 
     Raises NotFoundError (field `generation`), and CollectionError for a damaged or unsupported file.
     """
-    folder = collection_folder(root, name)
-    current = _read_current(folder / "CURRENT")
-    if current is None:
+    files = files_of(root, _checked(name))
+    current = read_current(files)
+    newest = current.generation
+    if not newest:
         return None
-    newest, checksum = current
     if generation is None or generation == newest:
-        return replace(_read(folder, newest, checksum), name=name)
-    if not 0 < generation < newest or not _path(folder, generation).exists():
+        if isinstance(files, ObjectFiles) and current.checksum:
+            return replace(_kept(files, newest, current.checksum), name=name)
+        return replace(_read(files, newest, current.checksum), name=name)
+    if not 0 < generation < newest or generation not in _numbers(files):
         raise NotFoundError(
             "generation", f"Collection {name!r} has no generation {generation}; the one in force is {newest}."
         )
-    return replace(_read(folder, generation, None), name=name)
+    return replace(_read(files, generation, None), name=name)
 
 
 def existing_manifest(root: Path, name: str, generation: int | None = None) -> Manifest:
@@ -255,7 +278,7 @@ def existing_manifest(root: Path, name: str, generation: int | None = None) -> M
 
 def no_collection(root: Path, name: str) -> NotFoundError:
     """The error for a collection that is not there, or that someone must not know of."""
-    return NotFoundError("collection", f"There is no collection {name!r} in {root}: index one first.")
+    return NotFoundError("collection", f"There is no collection {name!r} in {shown(root)}: index one first.")
 
 
 def in_force(root: Path, name: str, work: Callable[[Manifest], Result]) -> Result:
@@ -276,55 +299,44 @@ def in_force(root: Path, name: str, work: Callable[[Manifest], Result]) -> Resul
 
 def published_segments(root: Path, name: str) -> set[str]:
     """Ids of the segments of all generations. Raises CollectionError for a manifest that can't be read."""
-    folder = collection_folder(root, name)
-    return {segment.id for number in _numbers(folder) for segment in _read(folder, number, None).segments}
+    files = files_of(root, _checked(name))
+    return {segment.id for number in _numbers(files) for segment in _read(files, number, None).segments}
 
 
-def _read_current(path: Path) -> tuple[int, str | None] | None:
+def _path(generation: int) -> str:
+    return f"manifests/{generation:06d}.json"
+
+
+def _read(files: Files, generation: int, checksum: str | None) -> Manifest:
+    place = files.place(_path(generation))
     try:
-        text = path.read_bytes().decode("ascii", "replace")
-    except FileNotFoundError:
-        return None
-    except NotADirectoryError:
-        raise CollectionError(
-            f"{path.parent} can't be a collection, because a file stands there or above it: "
-            "set collection.root to a folder."
-        ) from None
-    except OSError as error:
-        raise damaged(path, f"can't be read ({error.strerror})") from None
-    found = CURRENT.fullmatch(text)
-    if not found:
-        raise damaged(path, "does not name a generation")
-    return int(found[1]), found[2]
-
-
-def _path(folder: Path, generation: int) -> Path:
-    return folder / "manifests" / f"{generation:06d}.json"
-
-
-def _read(folder: Path, generation: int, checksum: str | None) -> Manifest:
-    path = _path(folder, generation)
-    try:
-        tree = json.loads(path.read_bytes())
+        content = files.read(_path(generation))
+        if content is None:
+            raise damaged(place, "is missing")
+        tree = json.loads(content)
         if not isinstance(tree, dict):
-            raise damaged(path, "is no manifest")
-        _check(path, tree, checksum)
+            raise damaged(place, "is no manifest")
+        _check(place, tree, checksum)
     except OSError as error:
-        raise damaged(path, f"can't be read ({error.strerror})") from None
+        raise damaged(place, f"can't be read ({error.strerror})") from None
     except (ValueError, RecursionError):
-        raise damaged(path, "is not valid JSON") from None
+        raise damaged(place, "is not valid JSON") from None
     return _manifest(tree)
 
 
-def _check(path: Path, tree: dict[str, Any], checksum: str | None) -> None:
+# Of a store: by its checksum it is the same for ever. On a disk it may have been damaged since.
+_kept = lru_cache(maxsize=64)(_read)
+
+
+def _check(place: Path | str, tree: dict[str, Any], checksum: str | None) -> None:
     version = tree.get("schema_version")
     if version != SCHEMA_VERSION:
         raise CollectionError(
-            f"{path} has schema version {version!r:.20} and this mrag reads {SCHEMA_VERSION}: "
+            f"{place} has schema version {version!r:.20} and this mrag reads {SCHEMA_VERSION}: "
             "use the mrag that wrote it, or index the collection anew."
         )
     if tree.pop("checksum", None) != _checksum(tree) or checksum not in (None, _checksum(tree)):
-        raise damaged(path, "has another checksum than when it was written")
+        raise damaged(place, "has another checksum than when it was written")
 
 
 def _manifest(tree: Mapping[str, Any]) -> Manifest:
@@ -349,29 +361,30 @@ def _shard(tree: Mapping[str, Any]) -> ShardInfo:
 
 
 def write_manifest(root: Path, manifest: Manifest) -> None:
-    """Puts a generation in force: its manifest first, `CURRENT` last. Call it under the publishers' lock."""
-    folder = collection_folder(root, manifest.name)
+    """Puts a generation in force: its manifest first, `CURRENT` last. Call it among publishers (lease.py)."""
+    name, number = _checked(manifest.name), manifest.generation
     tree = {"schema_version": SCHEMA_VERSION, **asdict(manifest)}
     checksum = _checksum(tree)
-    content = json.dumps({**tree, "checksum": checksum}, indent=1, ensure_ascii=True)
-    path = _path(folder, manifest.generation)
-    path.parent.mkdir(parents=True, exist_ok=True)
+    content = json.dumps({**tree, "checksum": checksum}, indent=1, ensure_ascii=True).encode("ascii")
+    if store := store_of(root):
+        with publishing(store, name) as lease:
+            lease.publish(number, checksum, content)
+        return
+    files = files_of(root, name)
+    files.write(_path(number), content)
     sync(root)
-    atomic_write(path, content.encode("ascii"))
-    atomic_write(folder / "CURRENT", f"{manifest.generation:06d}\n{checksum}\n".encode("ascii"))
+    files.write(CURRENT, Current(number, checksum).lines())
 
 
 def forget_generations(root: Path, manifest: Manifest) -> None:
     """Removes the manifests of all generations before this one."""
-    folder = collection_folder(root, manifest.name)
-    for number in _numbers(folder):
-        if number < manifest.generation:
-            _path(folder, number).unlink(missing_ok=True)
-    sync(folder / "manifests")
+    files = files_of(root, _checked(manifest.name))
+    files.remove(_path(number) for number in _numbers(files) if number < manifest.generation)
 
 
-def _numbers(folder: Path) -> list[int]:
-    return [int(path.stem) for path in (folder / "manifests").glob("*.json") if path.stem.isdigit()]
+def _numbers(files: Files) -> list[int]:
+    stems = [name.removesuffix(".json") for name in files.names("manifests") if name.endswith(".json")]
+    return [int(stem) for stem in stems if stem.isdigit()]
 
 
 def _checksum(tree: Mapping[str, Any]) -> str:

@@ -20,7 +20,8 @@ from mrag.collection import sparse as sparse_leg
 from mrag.collection.dense import DenseWriter
 from mrag.collection.ids import stable_hash
 from mrag.collection.languages import AUTO, UNDETERMINED, detected
-from mrag.collection.manifest import Counts, ShardInfo, VectorSearch
+from mrag.collection.manifest import Counts, ShardInfo, VectorSearch, shard_folder
+from mrag.collection.mirror import upload
 from mrag.collection.payload_form import storable
 from mrag.collection.payload_writing import PayloadWriter
 from mrag.collection.sparse import SparseWriter
@@ -142,6 +143,22 @@ def _ascend(pointers: Sequence[int], units: int) -> bool:
 
 
 # --------------------------------------------------------------------------- one shard
+
+
+def write_segment_shard(
+    root: Path,
+    name: str,
+    segment: str,
+    shard: int,
+    entries: Iterable[ShardEntry],
+    dense: DenseSettings,
+    sparse: SparseSettings,
+) -> ShardInfo:
+    """Writes one shard of a segment for all who see the root. Raises as `write_shard`, and StoreError."""
+    folder = shard_folder(root, name, segment, shard)
+    info = write_shard(folder, entries, dense, sparse)
+    upload(root, folder, info.files)
+    return info
 
 
 def write_shard(

@@ -81,7 +81,8 @@ def writable(path: Path) -> Iterator[None]:
         reason = error.strerror or " ".join(str(error).split())
         raise CollectionError(
             f"{path} can't be written ({reason}): see that collection.root is a folder with room that you "
-            "may write to, and run again; what was published before is untouched."
+            "may write to (of an object store, that MRAG_STORES is), and run again; what was published "
+            "before is untouched."
         ) from error
 
 
@@ -91,6 +92,15 @@ def locked(path: Path) -> Iterator[None]:
     with open(path, "ab") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
+
+
+def being_written(name: str, holder: str, waited_s: float) -> CollectionError:
+    """The error for a collection that another writer holds."""
+    still = f" still, after {waited_s:g} s of waiting," if waited_s else ""
+    return CollectionError(
+        f"Collection {name!r} is{still} being written by {holder}: wait until that has ended, or let the "
+        "command wait (--wait SECONDS)."
+    )
 
 
 def checksum(path: Path) -> str:
@@ -119,7 +129,7 @@ def verify(folder: Path, files: Iterable[FileInfo], *, full: bool) -> None:
             raise damaged(path, "has another checksum than when it was written")
 
 
-def damaged(path: Path, fault: str) -> CollectionError:
+def damaged(path: Path | str, fault: str) -> CollectionError:
     """The error for a file that can't be used, in one sentence."""
     return CollectionError(f"{path} {fault}: restore it from a copy, or index the collection anew.")
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal, cast
 
 from mrag.collection import (
@@ -19,18 +18,19 @@ from mrag.collection import (
     new_segment_id,
     publish_compacted,
     read_manifest,
-    shard_folder,
     shard_of,
-    write_shard,
+    write_segment_shard,
 )
 from mrag.collection.dense import UNITS, DenseVectors
 from mrag.collection.lease import clear
 from mrag.collection.manifest import forget_generations, published_segments
+from mrag.collection.segments import ShardsAtHand, segment_names, segments_bytes
 from mrag.collection.shard import Shard
 from mrag.errors import CollectionError, MragError
 from mrag.indexing.keys import expanded_units, key_texts
 from mrag.indexing.ledger import Ledger
 from mrag.settings import Settings, SparseSettings
+from mrag.settings.address import shown
 
 Write = Callable[[Settings, Manifest, str], Sequence[ShardInfo]]
 
@@ -98,22 +98,21 @@ def compact_held(settings: Settings, write: Write | None = None) -> Compaction:
     """The same for a caller that holds the lease."""
     root, name = settings.collection.root, settings.collection.name
     before = existing_manifest(root, name)
-    size = _bytes(root / name)
+    size = segments_bytes(root, name)
     segment, identifier = None, new_segment_id()
     if before.counts.documents:
         segment = SegmentInfo(identifier, tuple((write or _one_by_one)(settings, before, identifier)))
     after = publish_compacted(root, name, before, segment)
     forget_generations(root, after)
     clear(root, name)
-    if published_segments(root, name) != {path.name for path in (root / name / "segments").glob("*")}:
+    if published_segments(root, name) != segment_names(root, name):
         raise CollectionError(
-            f"Collection {name!r} is compacted, but old files in {root / name} can't be removed: "
+            f"Collection {name!r} is compacted, but old files in {shown(root)} can't be removed: "
             "see that you may, and run it again."
         )
     Ledger(root, name).forget(before.tombstones.keys() - known_documents(root, name).keys())
-    return Compaction(
-        after.counts.documents, size, _bytes(root / name), len(before.segments), after.generation
-    )
+    left = segments_bytes(root, name)
+    return Compaction(after.counts.documents, size, left, len(before.segments), after.generation)
 
 
 def _one_by_one(settings: Settings, before: Manifest, segment: str) -> list[ShardInfo]:
@@ -123,13 +122,13 @@ def _one_by_one(settings: Settings, before: Manifest, segment: str) -> list[Shar
 def write_compacted(settings: Settings, before: Manifest, segment: str, shard: int) -> ShardInfo:
     """Writes one shard of the new segment: the live documents that belong there."""
     root, stamp = settings.collection.root, before.stamp
-    folder = shard_folder(root, before.name, segment, shard)
     sparse = SparseSettings(language=stamp.analyzer, k1=stamp.k1, b=stamp.b)
-    return write_shard(folder, _entries(settings, before, shard), settings.dense, sparse)
+    entries = _entries(settings, before, shard)
+    return write_segment_shard(root, before.name, segment, shard, entries, settings.dense, sparse)
 
 
 def _entries(settings: Settings, before: Manifest, wanted: int) -> Iterator[ShardEntry]:
-    for part, info, folder in before.shard_folders(settings.collection.root):
+    for part, info, folder in ShardsAtHand(settings.collection.root, before):
         shard = Shard(folder, info, before.dead(part))
         stored = _Stored(shard, before)
         for row, identifier in enumerate(shard.payload.documents.table.column("id").to_pylist()):
@@ -158,7 +157,3 @@ class _Stored:
         if self._units is not None:
             searched = SearchedUnits(expanded_units(built), self._units.rows(*units))
         return ShardEntry(built, key_texts(built, self._key_text), keys, searched)
-
-
-def _bytes(collection: Path) -> int:
-    return sum(path.stat().st_size for path in (collection / "segments").rglob("*") if path.is_file())

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 
+from mrag.collection.files import Files, files_of
 from mrag.collection.ids import stable_hash
-from mrag.collection.storage import atomic_write, writable
 from mrag.errors import SettingsError
 from mrag.indexing.validation import VALIDATOR
 from mrag.models.language_model import Completion, Request
 from mrag.models.request_key import request_key
 from mrag.schema import Usage
 from mrag.settings import CollectionSettings
+
+FOLDER = "ledger"
 
 
 class Ledger:
@@ -28,7 +29,7 @@ class Ledger:
     """
 
     def __init__(self, root: Path, name: str, other: Ledger | None = None) -> None:
-        self._folder = root / name / "ledger"
+        self._files = files_of(root, name)
         self._other = other
 
     @classmethod
@@ -38,7 +39,7 @@ class Ledger:
         if named is None:
             return cls(root, settings.name)
         other = cls(root, named)
-        if not other._folder.is_dir():
+        if not any(True for _ in other._files.below(FOLDER)):
             raise SettingsError(
                 f"collection.replies_of is {named!r}, but {root} has no ledger of such a collection: "
                 "name one that is there, or leave it out."
@@ -48,7 +49,7 @@ class Ledger:
     def entries(self, document_id: str) -> Entries:
         """The replies of one document."""
         other = self._other.entries(document_id) if self._other else None
-        return Entries(self._place(document_id), other)
+        return Entries(self._files, _folder(document_id), other)
 
     def forget(self, document_ids: Iterable[str]) -> None:
         """Removes every reply of these documents."""
@@ -57,25 +58,29 @@ class Ledger:
 
     def keep_only(self, document_ids: Iterable[str]) -> None:
         """Removes every reply of all other documents, also of such as were never published."""
-        kept = {self._place(document_id) for document_id in document_ids}
-        for folder in self._folder.glob("*/*"):
-            if folder not in kept:
-                Entries(folder).keep_only(())
+        kept = {_folder(document_id) for document_id in document_ids}
+        below = self._files.below(FOLDER)
+        self._files.remove([path for path in below if path.rpartition("/")[0] not in kept])
 
-    def _place(self, document_id: str) -> Path:
-        digest = f"{stable_hash(document_id):016x}"
-        return self._folder / digest[:2] / digest
+
+def _folder(document_id: str) -> str:
+    digest = f"{stable_hash(document_id):016x}"
+    return f"{FOLDER}/{digest[:2]}/{digest}"
 
 
 class Entries:
     """The validated replies of one document, by request key."""
 
-    def __init__(self, folder: Path, other: Entries | None = None) -> None:
+    def __init__(self, files: Files, folder: str, other: Entries | None = None) -> None:
+        self._files = files
         self._folder = folder
         self._other = other
 
     def get(self, key: str) -> Completion | None:
-        """The reply, here or in the other ledger; None where there is none, or none that can be read."""
+        """The reply, here or in the other ledger; None where there is none, or none that can be read.
+
+        Raises StoreError.
+        """
         return self._own(key) or (self._other.get(key) if self._other else None)
 
     def take(self, key: str) -> Completion | None:
@@ -88,29 +93,23 @@ class Entries:
 
     def _own(self, key: str) -> Completion | None:
         try:
-            entry = json.loads(self._path(key).read_text("utf-8"))
+            entry = json.loads(self._files.read(self._path(key)) or b"")
             return Completion(entry["text"], Usage(**entry["usage"]), entry["finish"])
         except (OSError, ValueError, KeyError, TypeError):
             return None
 
     def put(self, key: str, reply: Completion) -> None:
-        """Keeps a reply; it is on disk before this returns. Raises CollectionError for a full disk."""
-        with writable(self._folder):
-            self._folder.mkdir(parents=True, exist_ok=True)
-            atomic_write(self._path(key), json.dumps(asdict(reply)).encode())
+        """Keeps a reply, for good before this returns. Raises CollectionError, as for a full disk."""
+        self._files.write(self._path(key), json.dumps(asdict(reply)).encode())
 
     def keep_only(self, keys: Iterable[str]) -> None:
         """Removes the replies of all other keys: of an earlier text, prompt or model."""
         kept = {self._path(key) for key in keys}
-        for path in self._folder.glob("*"):
-            if path not in kept:
-                path.unlink(missing_ok=True)
-        if not kept:
-            with suppress(OSError):  # It is not there, or another run has just kept a reply in it.
-                self._folder.rmdir()
+        paths = {f"{self._folder}/{name}" for name in self._files.names(self._folder)}
+        self._files.remove(paths - kept)
 
-    def _path(self, key: str) -> Path:
-        return self._folder / f"{key}.json"
+    def _path(self, key: str) -> str:
+        return f"{self._folder}/{key}.json"
 
 
 def ledger_key(request: Request, model: str) -> str:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from pathlib import Path
+from functools import partial
 from queue import Empty, Full, Queue
 from types import TracebackType
 
@@ -16,10 +15,11 @@ from mrag.collection import (
     ShardEntry,
     ShardInfo,
     new_segment_id,
-    shard_folder,
     shard_of,
-    write_shard,
+    write_segment_shard,
 )
+from mrag.collection.segments import remove_segments
+from mrag.errors import StoreError
 from mrag.settings import Settings
 
 _ENTRIES_AHEAD = 8
@@ -46,10 +46,10 @@ class SegmentWriting:
         self._queues: list[_Entries] = [Queue(_ENTRIES_AHEAD) for _ in shards]
         self._finished = False
         self._pool = ThreadPoolExecutor(len(shards), thread_name_prefix="shard")
+        place = settings.collection
+        write = partial(write_segment_shard, place.root, place.name, self._id)
         self._writers: list[Future[ShardInfo]] = [
-            self._pool.submit(
-                write_shard, self._folder(shard), _taken(queue), settings.dense, settings.sparse
-            )
+            self._pool.submit(write, shard, _taken(queue), settings.dense, settings.sparse)
             for shard, queue in enumerate(self._queues)
         ]
 
@@ -64,7 +64,8 @@ class SegmentWriting:
                 _abandon(queue)
         await asyncio.to_thread(self._pool.shutdown)
         if not self._finished:
-            shutil.rmtree(self._folder(0).parent, ignore_errors=True)
+            with suppress(StoreError):  # The next writer removes it.
+                remove_segments(self._collection.root, self._collection.name, [self._id])
 
     async def add(self, entry: ShardEntry) -> None:
         """Waits for room in the shard's queue. Raises what ended the shard's writer."""
@@ -87,9 +88,6 @@ class SegmentWriting:
                 return
             except Full:
                 await asyncio.sleep(_POLL_S)
-
-    def _folder(self, shard: int) -> Path:
-        return shard_folder(self._collection.root, self._collection.name, self._id, shard)
 
 
 def _taken(queue: _Entries) -> Iterator[ShardEntry]:

@@ -17,11 +17,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Protocol
 
-import platformdirs
-
 from mrag.errors import ModelError
 from mrag.models import hub, registry
 from mrag.models.catalogue import CATALOGUE, LocalModel
+from mrag.settings.home import home
 
 ORIGIN = "mrag-origin.json"
 SAMPLE = 1 << 20
@@ -36,8 +35,7 @@ class Progress(Protocol):
 
 def weights_home() -> Path:
     """The folder `weights` under MRAG_HOME, or under the user's cache folder of mrag."""
-    home = os.environ.get("MRAG_HOME") or platformdirs.user_cache_dir("mrag", appauthor=False)
-    return Path(home).expanduser() / "weights"
+    return home() / "weights"
 
 
 def fetched(name: str) -> Path | None:

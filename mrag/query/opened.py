@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from threading import Lock
 from time import monotonic
 
 from mrag.collection.collection import Collection
 from mrag.collection.manifest import Manifest, read_manifest
-from mrag.errors import CollectionError
+from mrag.errors import CollectionError, StoreError
 from mrag.schema import Leg
 from mrag.settings import DenseSettings
 
@@ -25,6 +25,7 @@ class OpenCollections:
     Vectors of another encoder are refused. A question that is under way keeps the generation it began
     with: what is replaced here lives as long as someone reads it. While a newer generation is being opened,
     and where it can't be, the one before goes on serving; that is logged, and tried again after `retry_s`.
+    So it is while an object store can't be asked which is the newest.
     One that holds what was deleted since does not: questions wait. No collection waits for another.
 
     `legs` are those to search here, none where others search. `prepare` is called before a generation serves,
@@ -49,20 +50,25 @@ class OpenCollections:
         self._opened: dict[str, Collection] = {}
         self._turns: dict[str, Lock] = {}
         self._failed_at: dict[str, float] = {}
+        self._unreachable_at: dict[str, float] = {}
 
     def __call__(self, name: str) -> Collection:
         """The collection. Raises NotFoundError for an unknown one, CollectionError for a damaged one."""
         opened = self._opened.get(name)
+        if opened is not None and self._lately(self._unreachable_at, name):
+            return opened
         try:
             manifest = read_manifest(self._root, name)
         except CollectionError as error:
+            if isinstance(error, StoreError):
+                self._unreachable_at[name] = monotonic()
             return self._instead(name, opened, error)
         if opened is not None and manifest == opened.manifest:
             return opened
         older = opened if opened is not None and _follows(manifest, opened.manifest) else None
         if older is None:
             self._opened.pop(name, None)
-        elif self._failed_lately(name):
+        elif self._lately(self._failed_at, name):
             return older
         return self._in_turn(name, older) if manifest is not None else self._open(name)
 
@@ -102,7 +108,7 @@ class OpenCollections:
         """The generation before; the error where there is none."""
         if older is None:
             raise error
-        if not self._failed_lately(name):
+        if not self._lately(self._failed_at, name):
             self._failed_at[name] = monotonic()
             number = older.manifest.generation
             _log.warning(
@@ -110,9 +116,8 @@ class OpenCollections:
             )
         return older
 
-    def _failed_lately(self, name: str) -> bool:
-        failed_at = self._failed_at.get(name)
-        return failed_at is not None and monotonic() - failed_at < self._retry_s
+    def _lately(self, times: Mapping[str, float], name: str) -> bool:
+        return name in times and monotonic() - times[name] < self._retry_s
 
 
 def _follows(manifest: Manifest | None, earlier: Manifest) -> bool:

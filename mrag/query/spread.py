@@ -10,21 +10,24 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 from threading import Lock
+from time import monotonic
 from typing import Protocol, TypeVar
 
 from mrag.collection.collection import Collection
 from mrag.collection.manifest import Manifest, Part, existing_manifest
 from mrag.collection.merging import merge
 from mrag.collection.sparse import SparseStatistics
-from mrag.errors import CollectionError, InputError, ModelError, MragError, NotFoundError
+from mrag.errors import CollectionError, InputError, ModelError, MragError, NotFoundError, StoreError
 from mrag.query.found import Found, Searchable
 from mrag.schema import Hit, Leg, Query
 from mrag.settings import DenseSettings
 
 _log = logging.getLogger(__name__)
 PREPARE_S = 240.0
+RETRY_S = 10.0  # after an object store could not be asked
 KEPT = 2  # generations of a collection: the one in force, and the one before for questions under way
 
 T = TypeVar("T")
@@ -59,6 +62,7 @@ class PartSearcher:
         self._kept: dict[str, dict[int, Collection]] = {}
         self._keeping = Lock()
         self._turns: dict[tuple[str, int], Lock] = {}
+        self._unreachable_at = -inf
 
     async def prepare(self, name: str, generation: int) -> None:
         """As `Searcher` has it."""
@@ -87,10 +91,15 @@ class PartSearcher:
             return known
 
     def _still(self, known: Collection) -> bool:
-        """Whether it is what its name and number stand for, and no other collection took them."""
+        """Whether it is what its name and number stand for: no other collection took them that we know of."""
+        if monotonic() - self._unreachable_at < RETRY_S:
+            return True
         try:
             return existing_manifest(self._root, known.name, known.manifest.generation) == known.manifest
         except NotFoundError:
+            return True
+        except StoreError:
+            self._unreachable_at = monotonic()
             return True
 
     def _keep(self, name: str, generation: int, collection: Collection) -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
+from mrag.settings.address import store_address
 from mrag.settings.strict import Strict
 
 _NAME = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$"
@@ -77,9 +78,10 @@ class CompactionSettings(Strict):
 
 
 class CollectionSettings(Strict):
-    """Where collections live. `root` is a folder; documents are spread over `shards` by their id.
+    """Where collections live. `root` is a folder or an address (`s3://bucket/prefix`, see `address`).
 
-    `replies_of` is another collection there, from whose ledger a run takes the replies that its own lacks.
+    Documents are spread over `shards` by their id. `replies_of` is another collection there, from whose
+    ledger a run takes the replies that its own lacks.
     """
 
     root: Path = Path("collections")
@@ -87,3 +89,9 @@ class CollectionSettings(Strict):
     replies_of: str | None = Field(None, pattern=_NAME)
     shards: int = Field(1, ge=1, le=1024)
     compaction: CompactionSettings = CompactionSettings()
+
+    @field_validator("root")
+    @classmethod
+    def _folder_or_address(cls, root: Path) -> Path:
+        store_address(root)
+        return root

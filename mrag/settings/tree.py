@@ -10,6 +10,7 @@ from typing import Any
 from pydantic import Field, ValidationError, model_validator
 
 from mrag.errors import SettingsError
+from mrag.settings.address import store_address
 from mrag.settings.cluster import JobSettings, ServeSettings
 from mrag.settings.extraction import DocumentSettings, ExtractionSettings
 from mrag.settings.method import Method
@@ -151,8 +152,9 @@ def _section(node: Mapping[Any, Any], section: str, dotted: str) -> Mapping[Any,
 
 def require_absolute_root(settings: Settings) -> None:
     """A job or a service runs in a folder that Ray made: a relative root would be lost with it."""
-    if not settings.collection.root.is_absolute():
+    root = settings.collection.root
+    if store_address(root) is None and not root.is_absolute():
         raise SettingsError(
-            f"collection.root is {settings.collection.root}: on a cluster it must be an absolute path that "
-            "every node sees, such as --set collection.root=$PWD/collections."
+            f"collection.root is {root}: on a cluster it must be an absolute path that every node sees, such "
+            "as --set collection.root=$PWD/collections, or the address of an object store."
         )

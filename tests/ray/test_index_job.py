@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +14,14 @@ import pytest
 from jobs.compact import write_shards
 from jobs.index import index
 from mrag.collection import Collection
+from mrag.collection.mirror import local_root
 from mrag.errors import CollectionError, InputError, SettingsError
 from mrag.indexing.compact import compact
 from mrag.indexing.report import Report
 from mrag.indexing.run import index_folder
 from mrag.schema import Status
 from mrag.settings import Settings, parse_settings
+from tests.s3_server import new_root
 
 pytestmark = pytest.mark.usefixtures("cluster")
 
@@ -90,6 +93,20 @@ def test_the_job_writes_what_one_process_writes(folder: Path, tmp_path: Path) ->
     index(clustered, folder)
     asyncio.run(index_folder(local, folder))
     assert contents(clustered, documents) == contents(local, documents)
+
+
+def test_a_job_and_its_workers_write_to_an_object_store(folder: Path, tmp_path: Path, s3_host: str) -> None:
+    documents = ("a.md", "b/a.md", "c.txt", "d")
+    stored, local = settings_for(new_root(s3_host)), settings_for(tmp_path / "one")
+    try:
+        assert counts(index(stored, folder)) == {"indexed": 4, "empty": 1}
+        asyncio.run(index_folder(local, folder))
+        assert contents(stored, documents) == contents(local, documents)
+        assert compact(stored, write_shards).generation == 2
+        assert contents(stored, documents) == contents(local, documents)
+        assert counts(index(stored, folder)) == {"unchanged": 4, "empty": 1}
+    finally:
+        shutil.rmtree(local_root(stored.collection.root))  # Where the workers keep weights, too.
 
 
 def test_a_failed_document_is_named_and_costs_itself_only(folder: Path, tmp_path: Path) -> None:

