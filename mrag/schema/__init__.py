@@ -1,0 +1,76 @@
+"""The values that travel through the pipeline: frozen, plain, ignorant of storage and of Ray.
+
+Numbers of equations and tables are those of the two papers: M-RAG (access path) and SANE (reading).
+"""
+
+from mrag.schema.offline import (
+    Built,
+    Coverage,
+    Document,
+    Heading,
+    Outcome,
+    Record,
+    RecordKind,
+    SourceUnit,
+    Status,
+    Usage,
+)
+from mrag.schema.reading import (
+    Answer,
+    Context,
+    Derivation,
+    EvidenceRow,
+    EvidenceTable,
+    Operation,
+    Source,
+    StageTrace,
+    Verdict,
+)
+from mrag.schema.retrieval import (
+    Candidate,
+    Condition,
+    DocumentInfo,
+    Filter,
+    Hit,
+    Leg,
+    Pool,
+    Query,
+    Scalar,
+    Searched,
+    Stored,
+    Vectors,
+)
+
+__all__ = [
+    "Answer",
+    "Built",
+    "Candidate",
+    "Condition",
+    "Context",
+    "Coverage",
+    "Derivation",
+    "Document",
+    "DocumentInfo",
+    "EvidenceRow",
+    "EvidenceTable",
+    "Filter",
+    "Heading",
+    "Hit",
+    "Leg",
+    "Operation",
+    "Outcome",
+    "Pool",
+    "Query",
+    "Record",
+    "RecordKind",
+    "Scalar",
+    "Searched",
+    "Source",
+    "SourceUnit",
+    "StageTrace",
+    "Status",
+    "Stored",
+    "Usage",
+    "Vectors",
+    "Verdict",
+]
