@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from time import monotonic
@@ -15,10 +14,11 @@ from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from starlette.exceptions import HTTPException
 
 from mrag.errors import SettingsError
-from mrag.settings import LOOPBACK, Scope, Settings, TokenSettings, read_tokens, token_hash
+from mrag.settings import Scope, Settings, TokenSettings, read_tokens, token_hash
+from serve.callers import Network, caller_of, is_local
+from serve.rates import Buckets
 
 _BEARER = HTTPBearer(auto_error=False, description="A token of the service, where it wants one.")
-_LOCAL_HOST = re.compile(rf"(?:{'|'.join(map(re.escape, LOOPBACK))}|\[::1\])(?::\d+)?", re.IGNORECASE)
 ALL_SCOPES = frozenset(get_args(Scope))
 
 
@@ -46,10 +46,15 @@ class Visitor:
 
 @dataclass(frozen=True)
 class Keyring:
-    """Keys by the SHA-256 of their tokens; without any, this machine's own programs have the key `local`."""
+    """Keys by the SHA-256 of their tokens; without any, this machine's own programs have the key `local`.
+
+    An address may send so many `wrong_per_minute`; who asks through one of the `proxies` is told by it.
+    """
 
     keys: Mapping[str, Key] = field(default_factory=dict)
     local: Key = field(default_factory=lambda: Key("local"))
+    wrong_per_minute: int | None = None
+    proxies: tuple[Network, ...] = ()
 
 
 def keyring_of(settings: Settings) -> Keyring:
@@ -70,7 +75,8 @@ def keyring_of(settings: Settings) -> Keyring:
         raise SettingsError(
             f"serve.tokens_file {serve.tokens_file} holds no token: make one by `mrag token`."
         )
-    return Keyring(keys, Key("local", requests_per_minute=serve.requests_per_minute))
+    local = Key("local", requests_per_minute=serve.requests_per_minute)
+    return Keyring(keys, local, serve.wrong_tokens_per_minute, serve.trusted_proxies)
 
 
 def _key(token: TokenSettings, default: int | None) -> Key:
@@ -99,7 +105,8 @@ class Guard:
 
     def __init__(self, keyring: Keyring, clock: Callable[[], float] = monotonic) -> None:
         self._keyring = keyring
-        self._buckets = Buckets(clock)
+        self._asked = Buckets(clock)
+        self._wrong = Buckets(clock)
 
     def needs(self, scope: Scope) -> Callable[..., Awaitable[Visitor]]:
         """What a route depends on that only bearers of this scope may use."""
@@ -118,54 +125,38 @@ class Guard:
         key = visitor.key
         if scope not in key.scopes:
             raise HTTPException(403, f"The token {key.name!r} has not the scope {scope!r} that this needs.")
-        if key.requests_per_minute and (wait_s := self._buckets.wait_s(key.name, key.requests_per_minute)):
-            raise HTTPException(
-                429,
-                f"The token {key.name!r} may ask {key.requests_per_minute} times a minute: wait a moment.",
-                {"Retry-After": str(math.ceil(wait_s))},
-            )
+        if key.requests_per_minute and (wait_s := self._asked.take(key.name, key.requests_per_minute)):
+            often = f"The token {key.name!r} may ask {key.requests_per_minute} times a minute: wait a moment."
+            raise _later(often, wait_s)
         return visitor
 
     def _key(self, request: Request, token: str | None) -> Key:
         if not self._keyring.keys:
-            if not _is_local(request):
+            if not is_local(request):
                 raise HTTPException(
                     403, "Without a token in its settings this service answers its own machine only."
                 )
             return self._keyring.local
-        # The hash is compared, so that the time which it takes says nothing of any token.
-        key = self._keyring.keys.get(token_hash(token)) if token else None
+        key = self._found(caller_of(request, self._keyring.proxies), token) if token else None
         if key is None:
             bearer = {"WWW-Authenticate": "Bearer"}
             raise HTTPException(401, "Send a token of the service as `Authorization: Bearer ...`.", bearer)
         return key
 
+    def _found(self, caller: str, token: str) -> Key | None:
+        """The key of a token; None for a wrong one, which is counted.
 
-class Buckets:
-    """A token bucket for each name: it holds a minute's worth and fills evenly."""
-
-    def __init__(self, clock: Callable[[], float]) -> None:
-        self._clock = clock
-        self._left: dict[str, tuple[float, float]] = {}
-
-    def wait_s(self, name: str, per_minute: int) -> float:
-        """Takes one; 0 where there was one, else the seconds until there is."""
-        now = self._clock()
-        left, seen = self._left.get(name, (float(per_minute), now))
-        left = min(per_minute, left + (now - seen) * per_minute / 60)
-        taken = left >= 1
-        self._left[name] = (left - taken, now)
-        return 0.0 if taken else (1 - left) * 60 / per_minute
+        Who has sent too many is not told whether the next is right: guessing would be as fast as before.
+        """
+        limit = self._keyring.wrong_per_minute
+        if limit and (wait_s := self._wrong.wait_s(caller, limit)):
+            raise _later("Too many wrong tokens came from this address: wait a moment.", wait_s)
+        # The hash is compared, so that the time which it takes says nothing of any token.
+        key = self._keyring.keys.get(token_hash(token))
+        if key is None and limit:
+            self._wrong.take(caller, limit)
+        return key
 
 
-def _is_local(request: Request) -> bool:
-    """Whether a program on this machine asks for itself.
-
-    A proxy on this machine asks for others, and what it or a caller says of them can't be believed. A
-    page of another site may have given its own name the address of this machine: hence the Host.
-    """
-    if request.client is None or request.client.host not in LOOPBACK:
-        return False
-    if any(name in request.headers for name in ("forwarded", "x-forwarded-for")):
-        return False
-    return bool(_LOCAL_HOST.fullmatch(request.headers.get("host", "")))
+def _later(sentence: str, wait_s: float) -> HTTPException:
+    return HTTPException(429, sentence, {"Retry-After": str(math.ceil(wait_s))})

@@ -17,7 +17,7 @@ from mrag.models.opening import counting_model, open_encoder, open_reviving_mode
 from mrag.query.blueprints import load_blueprints
 from mrag.query.evidence import EvidenceExtractor, Extraction
 from mrag.query.generate import Generated, Generator, Reading
-from mrag.query.library import Library, OpenedDocument
+from mrag.query.library import Library, OpenedDocument, Reloaded
 from mrag.query.neighbours import Around, Neighbours
 from mrag.query.opened import OpenCollections
 from mrag.query.question import Question
@@ -155,6 +155,10 @@ class RetrieverDeployment:
     async def document(self, collection: str, document_id: str) -> OpenedDocument:
         """One document, whole."""
         return await self._library.document(collection, document_id)
+
+    async def reload(self, name: str) -> Reloaded:
+        """Opens what is in force."""
+        return await self._library.reload(name)
 
 
 def fingerprint(settings: Settings) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Awaitable
 from typing import Any, Protocol, TypeVar
 
 from mrag.collection import Description, Overview, no_collection
-from mrag.query.library import OpenedDocument
+from mrag.query.library import OpenedDocument, Reloaded
 from mrag.query.offered import searched_in
 from mrag.query.pipeline import Evidence, Pipeline
 from mrag.query.question import Question, question_for
@@ -36,6 +36,9 @@ class Books(Protocol):
 
     def document(self, collection: str, document_id: str) -> Awaitable[OpenedDocument]:
         """One document."""
+
+    def reload(self, name: str) -> Awaitable[Reloaded]:
+        """Opens what is in force."""
 
 
 class Desk:
@@ -91,7 +94,7 @@ class Desk:
         question = question_for(
             self._settings, text, **{"timeout_s": self._settings.serve.timeout_s, **options}
         )
-        self._admit(visitor, question.collection)
+        self.admit(visitor, question.collection)
         return question
 
     # ----------------------------------------------------------------------- the library
@@ -104,20 +107,26 @@ class Desk:
     async def fitting(self, visitor: Visitor, collection: str | None) -> dict[str, Any]:
         """Options that fit a collection, for callers that have no choice. Raises NotFoundError."""
         name = collection or self.default_collection
-        self._admit(visitor, name)
+        self.admit(visitor, name)
         return searched_in(await self._library.overview(name), self._settings)
 
     async def describe(self, visitor: Visitor, name: str) -> Description:
         """The same at length."""
-        self._admit(visitor, name)
+        self.admit(visitor, name)
         return await self._library.describe(name)
+
+    async def reload(self, visitor: Visitor, name: str) -> Reloaded:
+        """Opens its generation in force now."""
+        self.admit(visitor, name)
+        return await self._library.reload(name)
 
     async def document(self, visitor: Visitor, collection: str | None, document_id: str) -> OpenedDocument:
         """One document. Raises NotFoundError (field `collection` or `document`)."""
         name = collection or self.default_collection
-        self._admit(visitor, name)
+        self.admit(visitor, name)
         return await self._library.document(name, document_id)
 
-    def _admit(self, visitor: Visitor, collection: str) -> None:
+    def admit(self, visitor: Visitor, collection: str) -> None:
+        """Raises NotFoundError for a collection that the visitor may not know of."""
         if not visitor.key.sees(collection):
             raise no_collection(self._settings.collection.root, collection)

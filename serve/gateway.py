@@ -13,6 +13,7 @@ from serve.access import keyring_of
 from serve.calls import staged, told
 from serve.remote_models import RemoteLibrary
 from serve.routes import create_api
+from serve.watching import deployments
 
 
 @ray_serve.ingress()
@@ -36,4 +37,4 @@ class Gateway:
 
     def __serve_build_asgi_app__(self) -> FastAPI:
         keyring = keyring_of(self._settings)
-        return create_api(self._pipeline, self._library, self._settings, keyring)
+        return create_api(self._pipeline, self._library, self._settings, keyring, deployments)

@@ -82,7 +82,7 @@ _DESCRIPTIONS = {
     408: "The body was not sent in time.",
     413: "The body is longer than any question needs.",
     422: "The request does not have the documented form.",
-    429: "The token has asked too often; try again after `Retry-After`.",
+    429: "The token has asked too often, or its address sent too many wrong ones: see `Retry-After`.",
     500: "The collection is damaged or the service has a fault.",
     502: "The language model gave no usable reply.",
     503: "A stage is busy or restarting; try again after `Retry-After`.",

@@ -8,7 +8,7 @@ from typing import Any
 from mrag.collection import Description, Overview
 from mrag.models.encoder import Kind
 from mrag.models.language_model import Choice, Completion, LanguageModel, Likelihood, Message, Request
-from mrag.query.library import OpenedDocument
+from mrag.query.library import OpenedDocument, Reloaded
 from mrag.schema import Vectors
 from serve.calls import call, iterate
 
@@ -101,3 +101,8 @@ class RemoteLibrary:
         """One document."""
         found: OpenedDocument = await call(self._handle.document, collection, document_id)
         return found
+
+    async def reload(self, name: str) -> Reloaded:
+        """Opened by one replica; the others open it with their next question."""
+        done: Reloaded = await call(self._handle.reload, name)
+        return done

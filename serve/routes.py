@@ -26,6 +26,7 @@ from serve.metrics import Meters
 from serve.openai_routes import openai_routes
 from serve.page import add_page
 from serve.request_log import RequestLog
+from serve.service_routes import Watch, service_routes, unwatched
 
 
 class Health(BaseModel):
@@ -41,7 +42,13 @@ class Collections(BaseModel):
     collections: list[Overview]
 
 
-def create_api(pipeline: Pipeline, library: Books, settings: Settings, keyring: Keyring) -> FastAPI:
+def create_api(
+    pipeline: Pipeline,
+    library: Books,
+    settings: Settings,
+    keyring: Keyring,
+    watch: Watch = unwatched,
+) -> FastAPI:
     """The application over a pipeline and a library, which it holds but knows nothing of.
 
     `/healthz`, the page and the descriptions of the API (`/docs`, `/redoc`, `/openapi.json`) carry no data
@@ -68,6 +75,7 @@ def create_api(pipeline: Pipeline, library: Books, settings: Settings, keyring: 
     add_page(api)
     api.include_router(_questions(desk, guard))
     api.include_router(_library(desk, guard))
+    api.include_router(service_routes(desk, guard, watch))
     api.include_router(openai_routes(desk, guard, settings))
     return api
 

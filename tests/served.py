@@ -16,7 +16,7 @@ from mrag.collection import Counts, Description, Overview
 from mrag.errors import MragError, NotFoundError
 from mrag.query.evidence import Extraction
 from mrag.query.generate import Generated, Reading
-from mrag.query.library import CoveredUnit, OpenedDocument, PointingRecord
+from mrag.query.library import CoveredUnit, OpenedDocument, PointingRecord, Reloaded
 from mrag.query.pipeline import Pipeline
 from mrag.query.question import Question
 from mrag.query.select import Selection
@@ -129,6 +129,10 @@ class Shelves:
         if not document_id.startswith("a"):
             raise NotFoundError("document", f"Collection {collection!r} has no document {document_id!r}.")
         return OpenedDocument(document_id, collection, 7, "A", {"year": 1900}, TEXT, COVERED)
+
+    async def reload(self, name: str) -> Reloaded:
+        newest = (await self.overview(name)).generation
+        return Reloaded(name, newest, newest)
 
 
 def keyring(token: str | None = None, **keys: Key) -> Keyring:

@@ -52,6 +52,15 @@ class OpenedDocument:
     units: tuple[CoveredUnit, ...]
 
 
+@dataclass(frozen=True)
+class Reloaded:
+    """Which generation questions are answered from, and which is in force on the disk."""
+
+    collection: str
+    generation: int
+    newest: int
+
+
 class Library:
     """The collections below `root`; `open_collection` gives the generation in force, and may cache it."""
 
@@ -70,6 +79,15 @@ class Library:
     async def describe(self, name: str) -> Description:
         """All that its manifest says. Raises as `overview` does."""
         return await asyncio.to_thread(describe, self._root, name)
+
+    async def reload(self, name: str) -> Reloaded:
+        """Opens what is in force now, not with the next question. Raises as `overview` does.
+
+        Where it can't be opened the generation before goes on answering.
+        """
+        newest = (await self.overview(name)).generation
+        opened = await asyncio.to_thread(self._open, name)
+        return Reloaded(name, opened.manifest.generation, newest)
 
     async def document(self, collection: str, document_id: str) -> OpenedDocument:
         """One live document. Raises NotFoundError (field `collection` or `document`), CollectionError."""

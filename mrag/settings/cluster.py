@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ipaddress import IPv4Network, IPv6Network
 from pathlib import Path
 
 from pydantic import Field, model_validator
@@ -62,7 +63,9 @@ class ServeSettings(Strict):
     `part_timeout_s`, is left out of the answer, which says that it is partial; or, without `partial`, there
     is an error and no answer.
 
-    `requests_per_minute` is for each token (without tokens, for all callers together) and gateway replica.
+    `requests_per_minute` is for each token (without tokens, for all callers together) and gateway replica;
+    `wrong_tokens_per_minute` for each address: beyond it no token is looked at. The `trusted_proxies` are
+    believed when they say for whom they ask.
     `public_url` is what callers reach it by, where that is not what their requests say. `log_questions` puts
     the question into the line that is logged of each request.
     """
@@ -74,6 +77,8 @@ class ServeSettings(Strict):
     tokens: tuple[TokenSettings, ...] = ()
     tokens_file: Path | None = None
     requests_per_minute: int | None = Field(None, ge=1)
+    wrong_tokens_per_minute: int | None = Field(30, ge=1)
+    trusted_proxies: tuple[IPv4Network | IPv6Network, ...] = ()
     log_questions: bool = False
     timeout_s: float = Field(300.0, gt=0)
     gateway: DeploymentSettings = DeploymentSettings()
