@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -16,7 +17,7 @@ from ray.serve.exceptions import (
     ReplicaUnavailableError,
 )
 
-from mrag.errors import ModelError, MragError
+from mrag.errors import ModelError, ModelTimeoutError, MragError
 
 # The name of the service's application on its cluster, as in cluster/serve.yaml.
 APPLICATION = "mrag"
@@ -26,33 +27,69 @@ class StageDownError(ModelError):
     """A deployment of the graph can't be reached, or turned the request away."""
 
 
-async def call(method: Any, *arguments: Any) -> Any:
+class JobsMissingError(MragError):
+    """No job can be run where the service is."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "Jobs are run by Ray's job API, which this cluster does not have: start Ray with its dashboard."
+        )
+
+
+@dataclass(frozen=True)
+class Limit:
+    """How long one call of a deployment may take, and its name in the settings; None: as long as it takes."""
+
+    deployment: str
+    timeout_s: float | None
+
+    @contextlib.asynccontextmanager
+    async def __call__(self) -> AsyncIterator[None]:
+        """Raises ModelTimeoutError when the time is over, and cancels what runs."""
+        limit = asyncio.timeout(self.timeout_s)
+        try:
+            async with limit:
+                yield
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            setting = f"serve.{self.deployment}.timeout_s"
+            raise ModelTimeoutError(
+                f"The time for one call is over, {self.timeout_s:g} s: raise {setting}."
+            ) from None
+
+
+UNLIMITED = Limit("", None)
+
+
+async def call(method: Any, *arguments: Any, limit: Limit = UNLIMITED) -> Any:
     """The reply of a handle's method; cancelling this coroutine cancels the work behind it.
 
-    Raises what the core object raised, and StageDownError where no replica answered.
+    Raises what the core object raised, StageDownError where no replica answered, and ModelTimeoutError.
     """
     reply = method.remote(*arguments)
-    try:
-        return await reply
-    except asyncio.CancelledError:
-        reply.cancel()  # Ray leaves the work running that nobody waits for.
-        raise
-    except (RayError, RayServeException) as error:
-        raise plain(error) from None
+    async with limit():
+        try:
+            return await reply
+        except asyncio.CancelledError:
+            reply.cancel()  # Ray leaves the work running that nobody waits for.
+            raise
+        except (RayError, RayServeException) as error:
+            raise plain(error) from None
 
 
-def staged(method: Any) -> Callable[..., Awaitable[Any]]:
+def staged(method: Any, limit: Limit = UNLIMITED) -> Callable[..., Awaitable[Any]]:
     """A handle's method as a stage of the pipeline."""
-    return partial(call, method)
+    return partial(call, method, limit=limit)
 
 
-def told(method: Any) -> Callable[..., Awaitable[Any]]:
+def told(method: Any, limit: Limit = UNLIMITED) -> Callable[..., Awaitable[Any]]:
     """A handle's streaming method as a stage that tells: its last argument is given each piece of text."""
 
     async def stage(*arguments: Any) -> Any:
         *given, tell = arguments
         result = None
-        async with contextlib.aclosing(iterate(method, *given)) as items:
+        async with limit(), contextlib.aclosing(iterate(method, *given)) as items:
             async for item in items:
                 if isinstance(item, str):
                     tell(item)

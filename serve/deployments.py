@@ -28,6 +28,7 @@ from mrag.query.spread import Hits, PartSearcher, Spread
 from mrag.query.streaming import as_told
 from mrag.schema import Candidate, Pool, Query, Vectors
 from mrag.settings import SaneReader, Settings
+from serve.calls import Limit
 from serve.remote_models import RemoteEncoder, RemoteLanguageModel
 from serve.remote_searcher import RemoteSearcher
 
@@ -112,7 +113,8 @@ class RetrieverDeployment:
     """
 
     async def __init__(self, settings: Settings, encoder: Any, *parts: Any) -> None:  # type: ignore[misc]
-        root, encode = settings.collection.root, RemoteEncoder(encoder).encode
+        limit = Limit("encoder", settings.serve.encoder.timeout_s)
+        root, encode = settings.collection.root, RemoteEncoder(encoder, limit).encode
         if parts:
             spread = Spread(
                 [RemoteSearcher(part) for part in parts],
@@ -189,7 +191,8 @@ class ModelStage:
 
     async def __init__(self, settings: Settings, engine: Any) -> None:  # type: ignore[misc]
         counter = await counting_model(settings.language_model)
-        self._core = type(self).core(RemoteLanguageModel(engine, counter), settings)
+        limit = Limit("language_model", settings.serve.language_model.timeout_s)
+        self._core = type(self).core(RemoteLanguageModel(engine, counter, limit), settings)
 
 
 class SelectorDeployment(ModelStage):

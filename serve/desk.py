@@ -115,6 +115,11 @@ class Desk:
         self.admit(visitor, name)
         return await self._library.describe(name)
 
+    async def overview(self, visitor: Visitor, name: str) -> Overview:
+        """One of them. Raises NotFoundError (field `collection`)."""
+        self.admit(visitor, name)
+        return await self._library.overview(name)
+
     async def reload(self, visitor: Visitor, name: str) -> Reloaded:
         """Opens its generation in force now."""
         self.admit(visitor, name)

@@ -8,7 +8,7 @@ from pydantic import BaseModel
 
 from mrag.documents.decoding import clean
 from mrag.errors import CollectionError, InputError, ModelError, ModelTimeoutError, MragError, NotFoundError
-from serve.calls import StageDownError
+from serve.calls import JobsMissingError, StageDownError
 
 _log = logging.getLogger(__name__)
 
@@ -56,6 +56,7 @@ STATUSES: dict[type[MragError], tuple[int, str]] = {
     ModelTimeoutError: (504, "timeout"),
     StageDownError: (503, "unavailable"),
     ModelError: (502, "model"),
+    JobsMissingError: (501, "not_implemented"),
     MragError: (500, "internal"),
 }
 

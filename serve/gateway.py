@@ -10,7 +10,8 @@ from ray import serve as ray_serve
 from mrag.query.pipeline import Pipeline
 from mrag.settings import Settings
 from serve.access import keyring_of
-from serve.calls import staged, told
+from serve.calls import Limit, staged, told
+from serve.ray_jobs import RayJobs
 from serve.remote_models import RemoteLibrary
 from serve.routes import create_api
 from serve.watching import deployments
@@ -24,17 +25,21 @@ class Gateway:
         self, settings: Settings, retriever: Any, selector: Any, extractor: Any, generator: Any
     ) -> None:
         self._settings = settings
-        self._library = RemoteLibrary(retriever)
+        find, choose, read, write = (
+            Limit(name, getattr(settings.serve, name).timeout_s)
+            for name in ("retriever", "selector", "extractor", "generator")
+        )
+        self._library = RemoteLibrary(retriever, find)
         self._pipeline = Pipeline(
-            staged(retriever.retrieve),
-            staged(selector.select),
-            staged(extractor.extract),
-            staged(generator.generate),
-            staged(retriever.around),
-            told(generator.stream),
-            staged(generator.rewrite),
+            staged(retriever.retrieve, find),
+            staged(selector.select, choose),
+            staged(extractor.extract, read),
+            staged(generator.generate, write),
+            staged(retriever.around, find),
+            told(generator.stream, write),
+            staged(generator.rewrite, write),
         )
 
     def __serve_build_asgi_app__(self) -> FastAPI:
         keyring = keyring_of(self._settings)
-        return create_api(self._pipeline, self._library, self._settings, keyring, deployments)
+        return create_api(self._pipeline, self._library, self._settings, keyring, deployments, RayJobs())

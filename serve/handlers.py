@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, get_args
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -13,9 +13,11 @@ from starlette.exceptions import HTTPException
 from mrag.errors import MragError
 from serve.calls import StageDownError
 from serve.faults import ErrorBody, Fault, broken, fault, fault_of, openai_error, speaks_openai
+from serve.job_values import Kind
 from serve.request_log import REQUEST_ID
 
 RETRY_AFTER_S = 5
+_TAGS = get_args(Kind)  # which stand in the place of a fault, and are no field
 CODES = {
     401: "unauthorized",
     403: "forbidden",
@@ -48,7 +50,9 @@ async def _on_mrag_error(request: Request, error: Any) -> JSONResponse:
 
 async def _on_invalid_body(request: Request, error: Any) -> JSONResponse:
     found = error.errors()[0]
-    places = [str(part) for part in found["loc"] if part not in ("body", "query", "path")]
+    places = [str(part) for part in found["loc"] if part not in ("body", "query", "path", *_TAGS)]
+    if found["type"].startswith("union_tag"):
+        places.append(found["ctx"]["discriminator"].strip("'"))
     message = str(found["msg"]).removeprefix("Value error, ").rstrip(".")
     field = ".".join(places) if places and found["type"] != "json_invalid" else None
     sentence = f"{field}: {message}." if field else f"The body can't be read: {message}."
@@ -89,12 +93,15 @@ _DESCRIPTIONS = {
     504: "The question was not answered before its deadline.",
 }
 BODY, MODEL = (408, 413), (502, 504)
+JOBS = {501: "The cluster has no job API."}
 
 
-def documented(*left_out: int, model: type = ErrorBody) -> dict[int | str, dict[str, Any]]:
-    """The errors that a route can answer, but for those of these statuses."""
+def documented(
+    *left_out: int, model: type = ErrorBody, also: Mapping[int, str] | None = None
+) -> dict[int | str, dict[str, Any]]:
+    """The errors that a route can answer, but for those of these statuses, and `also` some of its own."""
     return {
         status: {"model": model, "description": description}
-        for status, description in _DESCRIPTIONS.items()
+        for status, description in {**_DESCRIPTIONS, **(also or {})}.items()
         if status not in left_out
     }

@@ -20,6 +20,8 @@ from serve.bodies import EvidenceBody, QueryBody, RetrieveBody
 from serve.desk import Books, Desk
 from serve.events import STREAMED, event_stream
 from serve.handlers import BODY, MODEL, add_handlers, documented
+from serve.job_desk import JobDesk, NoRunner, Runner
+from serve.job_routes import job_routes
 from serve.limits import BodyLimit
 from serve.mcp_tools import PATH, McpApplication
 from serve.metrics import Meters
@@ -48,6 +50,7 @@ def create_api(
     settings: Settings,
     keyring: Keyring,
     watch: Watch = unwatched,
+    runner: Runner | None = None,
 ) -> FastAPI:
     """The application over a pipeline and a library, which it holds but knows nothing of.
 
@@ -75,6 +78,7 @@ def create_api(
     add_page(api)
     api.include_router(_questions(desk, guard))
     api.include_router(_library(desk, guard))
+    api.include_router(job_routes(JobDesk(desk, runner or NoRunner(), settings), guard))
     api.include_router(service_routes(desk, guard, watch))
     api.include_router(openai_routes(desk, guard, settings))
     return api

@@ -33,6 +33,7 @@ from mrag.schema import (
 )
 from mrag.settings import SaneReader, Settings, token_hash
 from serve.access import Key, Keyring
+from serve.job_desk import Runner
 from serve.routes import create_api
 
 UNIT = SourceUnit("a.md", 1, 0, 14, "Ada built it.", ("Makers",))
@@ -149,11 +150,13 @@ def served(
     settings: Settings | None = None,
     keys: Keyring | None = None,
     shelves: Shelves | None = None,
+    runner: Runner | None = None,
 ) -> FastAPI:
     """The application over stages and a library whose replies are fixed."""
     graph = stages or Stages()
     pipeline = Pipeline(graph.retrieve, graph.select, graph.extract, graph.generate)
-    return create_api(pipeline, shelves or Shelves(), settings or Settings(), keys or Keyring())
+    library, ring = shelves or Shelves(), keys or Keyring()
+    return create_api(pipeline, library, settings or Settings(), ring, runner=runner)
 
 
 def client(
@@ -163,9 +166,10 @@ def client(
     caller: str = "127.0.0.1",
     shelves: Shelves | None = None,
     keys: Mapping[str, Key] | None = None,
+    runner: Runner | None = None,
 ) -> httpx.AsyncClient:
     """One that calls the application without a network."""
-    api = served(stages, settings, keyring(token, **(keys or {})), shelves)
+    api = served(stages, settings, keyring(token, **(keys or {})), shelves, runner)
     transport = httpx.ASGITransport(app=api, client=(caller, 1), raise_app_exceptions=True)
     return httpx.AsyncClient(transport=transport, base_url="http://localhost:8000")
 

@@ -4,7 +4,7 @@ The defaults are the local machine: two cores, no GPU, the models that the quick
 """
 
 from mrag.settings.access import Scope, TokenSettings, parse_token, read_tokens, token_hash
-from mrag.settings.cluster import LOOPBACK, DeploymentSettings, PoolSettings
+from mrag.settings.cluster import LOOPBACK, DeploymentSettings, PoolSettings, StageSettings
 from mrag.settings.extraction import DocumentSettings, ExtractionSettings, MarkerExample
 from mrag.settings.method import (
     FixedBuilder,
@@ -61,6 +61,7 @@ __all__ = [
     "ScriptedSettings",
     "Settings",
     "SparseSettings",
+    "StageSettings",
     "Strict",
     "SynopsisSettings",
     "TokenSettings",

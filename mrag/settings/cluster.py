@@ -5,7 +5,7 @@ from __future__ import annotations
 from ipaddress import IPv4Network, IPv6Network
 from pathlib import Path
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from mrag.settings.access import TokenSettings, check_tokens
 from mrag.settings.strict import Strict
@@ -45,14 +45,56 @@ class JobSettings(Strict):
 class DeploymentSettings(Strict):
     """One Ray Serve deployment: autoscaling bounds and what each replica holds.
 
-    `max_ongoing` is the number of requests that one replica works on at once.
+    `max_ongoing` is the number of requests that one replica works on at once; `max_queued` may wait with each
+    that asks, and the next is turned away. Replicas are added where each has more than `target_ongoing`.
     """
 
     min_replicas: int = Field(1, ge=0)
     max_replicas: int = Field(1, ge=1)
+    target_ongoing: float = Field(16.0, gt=0)
     max_ongoing: int = Field(64, ge=1)
+    max_queued: int = Field(128, ge=1)
     num_cpus: float = Field(0.1, ge=0)
     num_gpus: float = Field(0.0, ge=0)
+
+    @model_validator(mode="after")
+    def _bounds_are_in_order(self) -> DeploymentSettings:
+        if self.min_replicas > self.max_replicas:
+            raise ValueError("min_replicas must not exceed max_replicas")
+        return self
+
+
+class StageSettings(DeploymentSettings):
+    """One that others ask, for at most `timeout_s` each time; without it as long as the question has."""
+
+    timeout_s: float | None = Field(None, gt=0)
+
+
+class EngineSettings(StageSettings):
+    """The language model, which a question may ask for each of its candidates at once."""
+
+    max_queued: int = Field(4096, ge=1)
+    num_cpus: float = Field(1.0, ge=0)
+
+
+class AskedJobSettings(Strict):
+    """Jobs that are asked for over HTTP: the `roots` below which they may read, and how many run at once.
+
+    They ask the models of the service (`served`), so that none waits for CPUs that it holds; or they load
+    their own, by the bounds of `job`, as they do in any case where `extractor` is another model.
+    """
+
+    roots: tuple[Path, ...] = ()
+    served: bool = True
+    at_once: int = Field(4, ge=1)
+
+    @field_validator("roots")
+    @classmethod
+    def _absolute(cls, roots: tuple[Path, ...]) -> tuple[Path, ...]:
+        for root in roots:
+            if not root.is_absolute():
+                raise ValueError(f"{root} must be an absolute path, which every node sees")
+        return roots
 
 
 class ServeSettings(Strict):
@@ -80,18 +122,19 @@ class ServeSettings(Strict):
     wrong_tokens_per_minute: int | None = Field(30, ge=1)
     trusted_proxies: tuple[IPv4Network | IPv6Network, ...] = ()
     log_questions: bool = False
+    jobs: AskedJobSettings = AskedJobSettings()
     timeout_s: float = Field(300.0, gt=0)
     gateway: DeploymentSettings = DeploymentSettings()
     parts: int = Field(1, ge=1, le=1024)
     part_timeout_s: float = Field(30.0, gt=0)
     partial: bool = True
     part: DeploymentSettings = DeploymentSettings()
-    retriever: DeploymentSettings = DeploymentSettings()
-    encoder: DeploymentSettings = DeploymentSettings()
-    selector: DeploymentSettings = DeploymentSettings()
-    extractor: DeploymentSettings = DeploymentSettings()
-    generator: DeploymentSettings = DeploymentSettings()
-    language_model: DeploymentSettings = DeploymentSettings(num_cpus=1.0)
+    retriever: StageSettings = StageSettings()
+    encoder: StageSettings = StageSettings()
+    selector: StageSettings = StageSettings()
+    extractor: StageSettings = StageSettings()
+    generator: StageSettings = StageSettings()
+    language_model: EngineSettings = EngineSettings()
 
     @model_validator(mode="after")
     def _open_only_with_a_token(self) -> ServeSettings:

@@ -252,6 +252,10 @@ GUARDED = {
     ("POST", "/v1/chat/completions"): "read",
     ("GET", "/v1/models"): "read",
     ("GET", "/v1/models/{model}"): "read",
+    ("POST", "/v1/jobs"): "write",
+    ("GET", "/v1/jobs"): "write",
+    ("GET", "/v1/jobs/{job}"): "write",
+    ("DELETE", "/v1/jobs/{job}"): "write",
     ("GET", "/v1/service"): "admin",
     ("POST", "/v1/collections/{name}/reload"): "admin",
 }
