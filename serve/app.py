@@ -14,6 +14,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, Field
 from ray import serve as ray_serve
 from ray.serve import Application
+from ray.serve.config import BackpressureConfig
 
 from mrag.collection.manifest import Part
 from mrag.settings import DeploymentSettings, Settings, load_settings, require_absolute_root
@@ -28,6 +29,7 @@ from serve.deployments import (
     SelectorDeployment,
 )
 from serve.gateway import Gateway
+from serve.handlers import RETRY_AFTER_S
 
 
 class Arguments(BaseModel):
@@ -69,8 +71,16 @@ def part_searcher(settings: Settings, part: Part) -> Application:
 
 
 def deployed(core: type, settings: DeploymentSettings) -> ray_serve.Deployment:
-    """A deployment with its bounds; one replica where both bounds are one, else autoscaling."""
-    bounds = {"min_replicas": settings.min_replicas, "max_replicas": settings.max_replicas}
+    """A deployment with its bounds; a fixed number of replicas where both are one, else autoscaling.
+
+    Beyond its queue the ingress answers 503 by itself, and the others raise BackPressureError where they
+    are asked.
+    """
+    bounds = {
+        "min_replicas": settings.min_replicas,
+        "max_replicas": settings.max_replicas,
+        "target_ongoing_requests": settings.target_ongoing,
+    }
     fixed = settings.min_replicas == settings.max_replicas
     return ray_serve.deployment(
         core,
@@ -78,5 +88,7 @@ def deployed(core: type, settings: DeploymentSettings) -> ray_serve.Deployment:
         num_replicas=settings.min_replicas if fixed else None,
         autoscaling_config=None if fixed else bounds,
         max_ongoing_requests=settings.max_ongoing,
+        max_queued_requests=settings.max_queued,
+        backpressure_config=BackpressureConfig(retry_after_s=RETRY_AFTER_S),
         ray_actor_options={"num_cpus": settings.num_cpus, "num_gpus": settings.num_gpus},
     )
