@@ -19,12 +19,21 @@ _log = logging.getLogger(__name__)
 MEDIA_TYPE = "text/event-stream"
 # Neither kept by a cache nor held back by a proxy.
 HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-STREAMED: dict[int | str, dict[str, Any]] = {
-    200: {
-        "description": "The answer; with `stream`, events `stage`, `text`, and last `answer` or `error`.",
-        "content": {MEDIA_TYPE: {"schema": {"type": "string"}}},
-    }
-}
+
+
+def streamed(description: str, *names: str) -> dict[int | str, dict[str, Any]]:
+    """An answer that can be a stream of events, of these names where they have any, as OpenAPI has it."""
+    about: dict[str, Any] = {"data": {"type": "string"}}
+    if names:
+        about["event"] = {"type": "string", "enum": list(names)}
+    event = {"type": "object", "properties": about, "required": list(about)}
+    return {200: {"description": description, "content": {MEDIA_TYPE: {"itemSchema": event}}}}
+
+
+STREAMED = streamed(
+    "The answer; with `stream`, events `stage`, `text`, and last `answer` or `error`; their data is JSON.",
+    *("stage", "text", "answer", "error"),
+)
 _STAGE, _ANSWER = TypeAdapter(StageTrace), TypeAdapter(Answer)
 
 Event = StageTrace | str | Answer

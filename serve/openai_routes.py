@@ -15,18 +15,13 @@ from mrag.query.offered import Offer, offer_of, offers
 from mrag.settings import Settings
 from serve.access import Guard, Visitor
 from serve.desk import Desk
-from serve.events import MEDIA_TYPE, event_stream
+from serve.events import event_stream, streamed
 from serve.faults import OpenAIErrorBody
 from serve.handlers import BODY, MODEL, documented
 from serve.openai_chat import Completing, asked_in
 from serve.openai_values import IGNORED, ChatBody, ChatCompletion, Model, Models
 
-_STREAMED: dict[int | str, dict[str, Any]] = {
-    200: {
-        "description": "The answer; with `stream`, chunks of it, and last `[DONE]`.",
-        "content": {MEDIA_TYPE: {"schema": {"type": "string"}}},
-    }
-}
+_STREAMED = streamed("The answer; with `stream`, chunks of it, and last `[DONE]`.")
 
 
 def openai_routes(desk: Desk, guard: Guard, settings: Settings) -> APIRouter:
