@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from ray.exceptions import RayError, RayTaskError
@@ -18,6 +17,7 @@ from ray.serve.exceptions import (
 )
 
 from mrag.errors import ModelError, ModelTimeoutError, MragError
+from serve.tracing import traced
 
 # The name of the service's application on its cluster, as in cluster/serve.yaml.
 APPLICATION = "mrag"
@@ -78,15 +78,19 @@ async def call(method: Any, *arguments: Any, limit: Limit = UNLIMITED) -> Any:
             raise plain(error) from None
 
 
-def staged(method: Any, limit: Limit = UNLIMITED) -> Callable[..., Awaitable[Any]]:
-    """A handle's method as a stage of the pipeline."""
-    return partial(call, method, limit=limit)
+def staged(name: str, method: Any, limit: Limit = UNLIMITED) -> Callable[..., Awaitable[Any]]:
+    """A handle's method as a stage of the pipeline, which is traced under this name."""
+
+    def stage(*arguments: Any) -> Awaitable[Any]:
+        return traced(name, call(method, *arguments, limit=limit))
+
+    return stage
 
 
-def told(method: Any, limit: Limit = UNLIMITED) -> Callable[..., Awaitable[Any]]:
+def told(name: str, method: Any, limit: Limit = UNLIMITED) -> Callable[..., Awaitable[Any]]:
     """A handle's streaming method as a stage that tells: its last argument is given each piece of text."""
 
-    async def stage(*arguments: Any) -> Any:
+    async def pieced(*arguments: Any) -> Any:
         *given, tell = arguments
         result = None
         async with limit(), contextlib.aclosing(iterate(method, *given)) as items:
@@ -99,7 +103,7 @@ def told(method: Any, limit: Limit = UNLIMITED) -> Callable[..., Awaitable[Any]]
             raise StageDownError("A stage of the service ended early: try again in a moment.")
         return result
 
-    return stage
+    return lambda *arguments: traced(name, pieced(*arguments))
 
 
 async def iterate(method: Any, *arguments: Any) -> AsyncGenerator[Any, None]:

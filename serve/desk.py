@@ -18,6 +18,7 @@ from serve.access import Visitor
 from serve.events import Events
 from serve.metrics import Meters
 from serve.request_log import told_of
+from serve.tracing import about
 
 Result = TypeVar("Result", Pool, Evidence, Answer)
 
@@ -95,6 +96,7 @@ class Desk:
             self._settings, text, **{"timeout_s": self._settings.serve.timeout_s, **options}
         )
         self.admit(visitor, question.collection)
+        about(collection=question.collection)
         return question
 
     # ----------------------------------------------------------------------- the library

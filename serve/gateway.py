@@ -31,13 +31,13 @@ class Gateway:
         )
         self._library = RemoteLibrary(retriever, find)
         self._pipeline = Pipeline(
-            staged(retriever.retrieve, find),
-            staged(selector.select, choose),
-            staged(extractor.extract, read),
-            staged(generator.generate, write),
-            staged(retriever.around, find),
-            told(generator.stream, write),
-            staged(generator.rewrite, write),
+            staged("retrieve", retriever.retrieve, find),
+            staged("select", selector.select, choose),
+            staged("extract", extractor.extract, read),
+            staged("generate", generator.generate, write),
+            staged("neighbours", retriever.around, find),
+            told("generate", generator.stream, write),
+            staged("rewrite", generator.rewrite, write),
         )
 
     def __serve_build_asgi_app__(self) -> FastAPI:

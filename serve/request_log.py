@@ -16,6 +16,7 @@ from mrag.query.pipeline import Evidence
 from mrag.query.question import Question
 from mrag.schema import Answer, Pool, Usage, Verdict
 from serve.metrics import Meters, outcome_of
+from serve.tracing import end_request, request_span
 
 LOGGER = "mrag.requests"
 REQUEST_ID = "x-request-id"
@@ -47,15 +48,18 @@ class RequestLog:
                 message = {**message, "headers": [*message.get("headers", ()), header]}
             await send(message)
 
-        try:
-            await self._app(scope, receive, sent)
-        except asyncio.CancelledError:
-            line["status"] = LEFT
-            raise
-        finally:
-            self._end(line, scope, state, time.monotonic() - started)
+        with request_span(scope["headers"]) as span:
+            try:
+                await self._app(scope, receive, sent)
+            except asyncio.CancelledError:
+                line["status"] = LEFT
+                raise
+            finally:
+                end_request(span, self._end(line, scope, state, time.monotonic() - started))
 
-    def _end(self, line: dict[str, Any], scope: Scope, state: dict[str, Any], seconds: float) -> None:
+    def _end(
+        self, line: dict[str, Any], scope: Scope, state: dict[str, Any], seconds: float
+    ) -> dict[str, Any]:
         route = _route(scope)
         self._meters.requested(line["method"], route, line["status"], seconds)
         told = {"at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), **line}
@@ -63,6 +67,7 @@ class RequestLog:
         if visitor := state.get("visitor"):
             told |= {"token": visitor.key.name, **visitor.told}
         self._log.info("%s", json.dumps(told))
+        return told
 
 
 def told_of(question: Question, result: Pool | Evidence | Answer, with_question: bool) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from mrag.errors import MragError
 from mrag.settings import Settings, load_settings
 from serve.app import build_graph
 from serve.calls import APPLICATION
+from serve.exporting import tracing_config
 
 SERVING = "Serving on"
 # Lucene's machine uses SIGSEGV for itself: where Ray catches it too, the replica dies.
@@ -27,7 +28,8 @@ def start(settings: Settings) -> None:
     serve = settings.serve
     application = build_graph(settings)
     ray_serve.start(
-        http_options={"host": serve.host, "port": serve.port, "request_timeout_s": serve.timeout_s + 5}
+        http_options={"host": serve.host, "port": serve.port, "request_timeout_s": serve.timeout_s + 5},
+        tracing_config=tracing_config(settings),
     )
     ray_serve.run(application, name=APPLICATION, route_prefix="/")
 

@@ -109,7 +109,8 @@ class ServeSettings(Strict):
     `wrong_tokens_per_minute` for each address: beyond it no token is looked at. The `trusted_proxies` are
     believed when they say for whom they ask.
     `public_url` is what callers reach it by, where that is not what their requests say. `log_questions` puts
-    the question into the line that is logged of each request.
+    the question into the line that is logged of each request. Of the `traced_share` of requests there is a
+    trace.
     """
 
     host: str = "127.0.0.1"
@@ -122,6 +123,7 @@ class ServeSettings(Strict):
     wrong_tokens_per_minute: int | None = Field(30, ge=1)
     trusted_proxies: tuple[IPv4Network | IPv6Network, ...] = ()
     log_questions: bool = False
+    traced_share: float = Field(0.0, ge=0, le=1)
     jobs: AskedJobSettings = AskedJobSettings()
     timeout_s: float = Field(300.0, gt=0)
     gateway: DeploymentSettings = DeploymentSettings()

@@ -50,7 +50,7 @@ def asking(**methods: Method) -> httpx.AsyncClient:
     stages = Stages()
     names = {"retrieve": "retriever", "select": "selector", "extract": "extractor", "generate": "generator"}
     made = [
-        staged(methods.get(stage, Method(getattr(stages, stage))), Limit(deployment, SOON))
+        staged(stage, methods.get(stage, Method(getattr(stages, stage))), Limit(deployment, SOON))
         for stage, deployment in names.items()
     ]
     api = create_api(Pipeline(*made), Shelves(), Settings(), Keyring())
@@ -167,7 +167,7 @@ async def test_an_answer_that_streams_has_the_same_time() -> None:
 
     method, heard = Pieces(), list[str]()
     with pytest.raises(ModelTimeoutError, match=r"serve\.generator\.timeout_s"):
-        await told(method, Limit("generator", SOON))("Who?", None, None, heard.append)
+        await told("generate", method, Limit("generator", SOON))("Who?", None, None, heard.append)
     assert (heard, method.cancelled) == (["Ada"], True)
 
 
@@ -190,4 +190,4 @@ async def test_a_time_out_of_something_else_stays_what_it_is() -> None:
         raise TimeoutError("of a socket")
 
     with pytest.raises(TimeoutError, match="of a socket"):
-        await staged(Method(late), Limit("selector", 60))()
+        await staged("select", Method(late), Limit("selector", 60))()
