@@ -17,6 +17,7 @@ from ray.serve.exceptions import (
 )
 
 from mrag.errors import ModelError, ModelTimeoutError, MragError
+from serve.sentences import sentence_of
 from serve.tracing import traced
 
 # The name of the service's application on its cluster, as in cluster/serve.yaml.
@@ -125,6 +126,8 @@ def plain(error: Exception) -> Exception:
     What Ray itself lost (a replica, a node, a value) is a stage that is down.
     """
     cause = error.cause if isinstance(error, RayTaskError) else error
+    if isinstance(cause, ModelError):
+        cause.args = (sentence_of(cause),)  # Answers without the stage repeat it in their notes.
     if isinstance(cause, MragError):
         return cause
     if isinstance(cause, BackPressureError):

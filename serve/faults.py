@@ -9,6 +9,7 @@ from pydantic import BaseModel
 from mrag.documents.decoding import clean
 from mrag.errors import CollectionError, InputError, ModelError, ModelTimeoutError, MragError, NotFoundError
 from serve.calls import JobsMissingError, StageDownError
+from serve.sentences import sentence_of
 
 _log = logging.getLogger(__name__)
 
@@ -48,6 +49,7 @@ _TYPES = {401: "authentication_error", 403: "permission_error", 429: "rate_limit
 
 # The core's sentences name folders and files, which are for the log and nobody's business out there.
 NO_COLLECTION = "There is no such collection, or none that you may ask: see which are listed."
+BROKEN = "The service has a fault ({}): its log says more."
 UNREADABLE = "The collection can't be read as it is: the service's log says what is wrong with it."
 # The first that fits holds.
 STATUSES: dict[type[MragError], tuple[int, str]] = {
@@ -71,15 +73,17 @@ def fault_of(error: MragError) -> tuple[int, Fault]:
 def _sentence(error: MragError, field: str | None) -> str:
     if isinstance(error, NotFoundError) and field == "collection":
         return NO_COLLECTION
-    if isinstance(error, CollectionError):
-        _log.error("A question could not be answered: %s", error)
-        return UNREADABLE
-    return str(error)
+    if isinstance(error, InputError):
+        return str(error)  # of what the caller sent
+    if isinstance(error, ModelError | JobsMissingError):
+        return sentence_of(error)
+    _log.error("A question could not be answered: %s", error)
+    return UNREADABLE if isinstance(error, CollectionError) else BROKEN.format(type(error).__name__)
 
 
 def broken(error: Exception) -> Fault:
     """What is told of an error that nobody expected."""
-    return fault("internal", f"The service has a fault ({type(error).__name__}): its log says more.")
+    return fault("internal", BROKEN.format(type(error).__name__))
 
 
 def fault(code: str, message: str, field: str | None = None) -> Fault:

@@ -9,12 +9,13 @@ from pathlib import Path
 
 from mrag.errors import InputError
 
-HIDDEN = "(a path of the server)"
+HIDDEN = "(a place on the server)"
 MAX_BYTES = 4096
 
 # As much as can be part of a name in a sentence, and does not end it.
 _REST = r"(?:[^\s'\",;:)]*[^\s'\",;:).])"
 _PATH = re.compile(rf"(?<![\w.])/{_REST}")
+_ADDRESS = re.compile(r"\b[a-z][a-z0-9+.-]*://[^\s'\",;)]*[^\s'\",;:).]", re.IGNORECASE)
 
 
 def jailed(name: str, roots: Sequence[Path]) -> Path:
@@ -45,9 +46,13 @@ def _below(name: str, root: Path) -> Path | None:
 
 
 def without_paths(text: str, roots: Sequence[Path], *secret: Path) -> str:
-    """The text, absolute paths that are not below the roots taken out; the `secret` ones also with blanks."""
+    """The text without addresses, and without absolute paths but for those below the roots.
+
+    The `secret` ones are recognised with blanks in them, too.
+    """
     for path in secret:
         text = re.sub(re.escape(str(path)) + f"{_REST}?", HIDDEN, text)
+    text = _ADDRESS.sub(HIDDEN, text)
     return _PATH.sub(lambda found: _told(found.group(), roots), text)
 
 

@@ -100,6 +100,8 @@ def test_no_name_leads_out(tmp_path_factory: pytest.TempPathFactory, name: str) 
         ("In /data/docs/../x.", f"In {HIDDEN}."),
         ("In /data/docsecret.", f"In {HIDDEN}."),
         ("In /my secret/c/1.json.", f"In {HIDDEN}."),
+        ("http://10.0.0.5:8000/v1 is down.", f"{HIDDEN} is down."),
+        ("See file:///etc/passwd, please.", f"See {HIDDEN}, please."),
         ("12 tokens/s, 3/4 documents, and/or a.b/c", "12 tokens/s, 3/4 documents, and/or a.b/c"),
         ("boats/alma #1.md: it can't be read.", "boats/alma #1.md: it can't be read."),
     ],

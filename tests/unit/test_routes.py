@@ -8,10 +8,13 @@ from typing import Any
 
 import httpx
 import pytest
+from ray.exceptions import RayTaskError
 
 from mrag.collection.filter_forms import parse_filter
 from mrag.errors import (
     CollectionError,
+    DocumentError,
+    EngineDeadError,
     InputError,
     ModelError,
     ModelTimeoutError,
@@ -23,7 +26,7 @@ from mrag.query.turns import Turn
 from mrag.settings import SaneReader, parse_settings
 from serve.access import token_of
 from serve.bodies import QueryBody
-from serve.calls import StageDownError
+from serve.calls import StageDownError, plain
 from serve.limits import MAX_BODY_BYTES
 from tests.served import Stages, client
 
@@ -338,6 +341,40 @@ async def test_what_is_damaged_is_told_to_the_log(caplog: pytest.LogCaptureFixtu
     assert (reply.status_code, reply.json()["error"]["code"]) == (500, "internal")
     assert "/srv" not in reply.text
     assert "/srv/secret/manifests" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "told"),
+    [
+        (SettingsError("/srv/secret/settings.yaml is no YAML."), 500, "SettingsError"),
+        (DocumentError("/srv/secret/a.pdf is no PDF."), 500, "DocumentError"),
+        (ModelError("The model in /srv/secret has no chat template."), 502, "has no chat template"),
+        (ModelTimeoutError("http://srv/secret:80/v1 is slow."), 504, "is slow"),
+    ],
+)
+@pytest.mark.parametrize("path", ["/v1/retrieve", "/v1/query", "/v1/chat/completions"])
+async def test_no_error_names_a_place_on_the_server(
+    error: MragError, status: int, told: str, path: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    body: dict[str, Any] = {"question": "Who?"}
+    if "chat" in path:
+        body = {"model": "default:sane", "messages": [{"role": "user", "content": "Who?"}]}
+    reply = await post(path, body, stages=Stages(error))
+    assert reply.status_code == status
+    assert told in reply.json()["error"]["message"]
+    assert "srv" not in reply.text
+    assert "srv/secret" in caplog.text
+
+
+def test_what_a_stage_says_in_an_answers_notes_names_no_place_either(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    cause = EngineDeadError("The engine in /srv/secret has stopped: restart it.")
+    told = plain(RayTaskError("complete", "a traceback", cause).make_dual_exception_instance())
+    assert isinstance(told, EngineDeadError)
+    assert "has stopped: restart it." in str(told)
+    assert "/srv" not in str(told)
+    assert "/srv/secret" in caplog.text
 
 
 async def test_nobody_is_told_where_the_collections_lie() -> None:

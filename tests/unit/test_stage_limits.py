@@ -33,7 +33,10 @@ class Method:
         self._full = full
         self.cancelled = 0
 
-    async def remote(self, *arguments: Any) -> Any:
+    def remote(self, *arguments: Any) -> asyncio.Future[Any]:
+        return asyncio.ensure_future(self._reply(*arguments))
+
+    async def _reply(self, *arguments: Any) -> Any:
         if self._full:
             raise BackPressureError(9, 8)
         if self._work:
