@@ -5,14 +5,23 @@ from __future__ import annotations
 import asyncio
 
 from ray import serve as ray_serve
+from ray.exceptions import RayError
+from ray.serve.exceptions import RayServeException
+from ray.serve.schema import ReplicaState
 
-from serve.calls import APPLICATION
+from serve.calls import APPLICATION, plain
 from serve.service_routes import DeploymentState
 
 
 async def deployments() -> list[DeploymentState]:
-    """Those of the service, by name; their messages stay in Ray's own dashboard and logs."""
-    return await asyncio.to_thread(_deployments)
+    """Those of the service, by name; their messages stay in Ray's own dashboard and logs.
+
+    Raises StageDownError where Ray Serve does not answer.
+    """
+    try:
+        return await asyncio.to_thread(_deployments)
+    except (RayError, RayServeException) as error:
+        raise plain(error) from None
 
 
 def _deployments() -> list[DeploymentState]:
@@ -22,7 +31,10 @@ def _deployments() -> list[DeploymentState]:
         DeploymentState(
             name=name,
             status=found[name].status.value,
-            replicas={state.value: count for state, count in found[name].replica_states.items() if count},
+            # Ray's annotation says that the keys are states; they are the words.
+            replicas={
+                ReplicaState(state).value: count for state, count in found[name].replica_states.items()
+            },
         )
         for name in sorted(found)
     ]
