@@ -33,9 +33,8 @@ def carried_out(order: Order, out: TextIO) -> int:
         with redirect_stdout(told):
             result = done(settings, order.asked)
     except MragError as error:
-        told.say(
-            Line(error=fault(fault_of(error)[1].code, told.safe(str(error)), getattr(error, "field", None)))
-        )
+        code, field = fault_of(error)[1].code, getattr(error, "field", None)
+        told.say(Line(error=fault(code, told.safe(str(error)), field)))
         return FAILED
     told.say(Line(report=told.without_paths(result.as_dict())))
     return result.exit_code
@@ -77,18 +76,13 @@ class Told(TextIOBase):
         """The text as it may be told."""
         return without_paths(text, self._roots, self._secret)
 
-    def without_paths(self, value: Any) -> Any:
+    def without_paths(self, value: Any, key: str = "") -> Any:
         """The values of a report; ids of documents stay what they are."""
+        if isinstance(value, str):
+            return value if key in IDS else self.safe(value)
         if isinstance(value, dict):
-            return {
-                key: part
-                if key in IDS
-                else self.safe(part)
-                if isinstance(part, str)
-                else self.without_paths(part)
-                for key, part in value.items()
-            }
-        return [self.without_paths(part) for part in value] if isinstance(value, list | tuple) else value
+            return {name: self.without_paths(part, name) for name, part in value.items()}
+        return [self.without_paths(part, key) for part in value] if isinstance(value, list | tuple) else value
 
 
 def main() -> None:

@@ -26,7 +26,8 @@ TIMEOUT_S = 30.0
 KIND, COLLECTION = "mrag_kind", "mrag_collection"
 # Lucene's machine uses SIGSEGV for itself: the process of the job must know before it imports Ray. It can't
 # stand in the job's runtime environment, which jobs.connection adds it to.
-ENTRYPOINT = f"RAY_DISABLE_FAILURE_SIGNAL_HANDLER=1 {shlex.quote(sys.executable)} -m jobs.asked"
+QUIET = "RAY_DISABLE_FAILURE_SIGNAL_HANDLER"
+ENTRYPOINT = f"{QUIET}=1 {shlex.quote(sys.executable)} -m jobs.asked"
 STATES: Mapping[str, State] = {
     "PENDING": "pending",
     "RUNNING": "running",
@@ -110,14 +111,15 @@ def _instant(milliseconds: int | None) -> datetime | None:
 
 
 def runtime_environment(order: str) -> dict[str, Any]:
-    """The order, and where the job's modules are: in the service's own working directory.
+    """The order, the variables of the service, and where the job's modules are: in its working directory.
 
     One that was uploaded is used again; where the service runs from a folder, every node has that.
     """
-    own = ray.get_runtime_context().runtime_env.get("working_dir")
-    if own:
-        return {"working_dir": own, "env_vars": {ORDER: order}}
-    folder = str(Path(__file__).parents[1])
+    own = ray.get_runtime_context().runtime_env
+    variables = {name: value for name, value in own.get("env_vars", {}).items() if name != QUIET}
+    variables[ORDER] = order
+    if folder := own.get("working_dir"):
+        return {"working_dir": folder, "env_vars": variables}
     known = os.environ.get("PYTHONPATH", "").split(os.pathsep)
-    path = os.pathsep.join(dict.fromkeys([folder, *filter(None, known)]))
-    return {"env_vars": {ORDER: order, "PYTHONPATH": path}}
+    path = dict.fromkeys([str(Path(__file__).parents[1]), *filter(None, known)])
+    return {"env_vars": {**variables, "PYTHONPATH": os.pathsep.join(path)}}

@@ -187,8 +187,9 @@ def test_a_job_has_the_modules_of_the_service(
     path = runtime_environment("{}")["env_vars"]["PYTHONPATH"].split(os.pathsep)
     assert (Path(path[0]) / "jobs" / "asked.py").exists()
     assert path[1:] == ["/a"]
-    cluster.runtime_env = {"working_dir": "gcs://x.zip"}
-    assert runtime_environment("{}") == {"working_dir": "gcs://x.zip", "env_vars": {ORDER: "{}"}}
+    mine = {"A": "b", "RAY_DISABLE_FAILURE_SIGNAL_HANDLER": "1"}  # the last is added by the job itself
+    cluster.runtime_env = {"working_dir": "gcs://x.zip", "env_vars": mine}
+    assert runtime_environment("{}") == {"working_dir": "gcs://x.zip", "env_vars": {"A": "b", ORDER: "{}"}}
 
 
 @pytest.mark.parametrize("page", ["", None])
