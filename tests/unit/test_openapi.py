@@ -61,17 +61,17 @@ class Known(Stages):
         return await super().retrieve(question, w)
 
 
-@pytest.fixture(scope="module")
-def api(tmp_path_factory: pytest.TempPathFactory) -> FastAPI:
-    place = tmp_path_factory.mktemp("openapi")
-    jobs = {"roots": [place], "at_once": 1_000_000}
-    settings = parse_settings({"collection": {"root": place / "root"}, "serve": {"jobs": jobs}})
+@pytest.fixture
+def api(tmp_path: Path) -> FastAPI:
+    """One for each test: schemathesis ends what it has begun with a test, and an application begins once."""
+    jobs = {"roots": [tmp_path], "at_once": 1_000_000}
+    settings = parse_settings({"collection": {"root": tmp_path / "root"}, "serve": {"jobs": jobs}})
     return served(Known(), settings, keyring("t"), runner=Cluster())
 
 
 @pytest.fixture(scope="module")
-def schema(api: FastAPI) -> Any:
-    return schemathesis.openapi.from_dict(api.openapi())
+def schema() -> Any:
+    return schemathesis.openapi.from_dict(served().openapi())
 
 
 def wanted() -> list[Any]:
