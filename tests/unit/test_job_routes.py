@@ -78,6 +78,12 @@ def test_a_jobs_settings_are_those_of_the_service_but_for_the_service(config: Pa
     assert made == settings.model_copy(update=unlike)
 
 
+def test_a_job_writes_to_the_object_store_of_the_service() -> None:
+    settings = parse_settings({"collection": {"root": "s3://bucket/collections"}})
+    made = parse_settings(settings_for_job(settings, "default"))
+    assert made.collection == settings.collection
+
+
 def test_a_job_with_a_model_of_its_own_loads_it(folder: Path) -> None:
     scripted = {"engine": "scripted", "replies": "/a.jsonl"}
     settings = parse_settings({"extractor": scripted, "serve": {"jobs": {"roots": [folder]}}})
