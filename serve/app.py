@@ -19,6 +19,7 @@ from ray.serve.config import BackpressureConfig
 from mrag.collection.manifest import Part
 from mrag.settings import DeploymentSettings, Settings, load_settings, require_absolute_root
 from serve.access import keyring_of
+from serve.admission import SPARE
 from serve.deployments import (
     EncoderDeployment,
     ExtractorDeployment,
@@ -61,7 +62,10 @@ def build_graph(settings: Settings) -> Application:
     selector = deployed(SelectorDeployment, serve.selector).bind(settings, model)
     extractor = deployed(ExtractorDeployment, serve.extractor).bind(settings, model)
     generator = deployed(GeneratorDeployment, serve.generator).bind(settings, model)
-    return deployed(Gateway, serve.gateway).bind(settings, retriever, selector, extractor, generator)
+    # Its own bounds are kept inside it (`Admission`), where health is still told beyond them.
+    room = serve.gateway.max_ongoing + serve.gateway.max_queued + SPARE
+    gateway = deployed(Gateway, serve.gateway).options(max_ongoing_requests=room)
+    return gateway.bind(settings, retriever, selector, extractor, generator)
 
 
 def part_searcher(settings: Settings, part: Part) -> Application:

@@ -240,6 +240,10 @@ class GeneratorDeployment(ModelStage):
         """The generator and the rewriter."""
         return Generator(model), Rewriter(model)
 
+    async def ready(self, timeout_s: float) -> None:
+        """Has the model write one token."""
+        await self._core[0].ready(timeout_s)
+
     async def generate(self, question: str, reading: Reading, timeout_s: float | None) -> Generated:
         """The answer's text and what it was read from."""
         generated: Generated = await self._core[0].generate(question, reading, timeout_s)

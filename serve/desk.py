@@ -66,6 +66,10 @@ class Desk:
         self._meters.retrieved(time.monotonic() - started)
         return self._noted(visitor, question, pool)
 
+    async def find_anything(self, timeout_s: float) -> Pool:
+        """One candidate of the configured collection. Raises what keeps any from being found."""
+        return await self._pipeline.retrieve(question_for(self._settings, "ready", timeout_s=timeout_s), 1)
+
     async def evidence(self, visitor: Visitor, text: str, **options: Any) -> Evidence:
         """Its verified table."""
         question = self._question(visitor, text, options)

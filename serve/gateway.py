@@ -30,6 +30,7 @@ class Gateway:
             for name in ("retriever", "selector", "extractor", "generator")
         )
         self._library = RemoteLibrary(retriever, find)
+        self._probe = staged("ready", generator.ready, write)
         self._pipeline = Pipeline(
             staged("retrieve", retriever.retrieve, find),
             staged("select", selector.select, choose),
@@ -42,4 +43,6 @@ class Gateway:
 
     def __serve_build_asgi_app__(self) -> FastAPI:
         keyring = keyring_of(self._settings)
-        return create_api(self._pipeline, self._library, self._settings, keyring, deployments, RayJobs())
+        return create_api(
+            self._pipeline, self._library, self._settings, keyring, deployments, RayJobs(), self._probe
+        )

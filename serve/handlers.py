@@ -35,9 +35,10 @@ def add_handlers(api: FastAPI) -> None:
         api.add_exception_handler(error, handler)
 
 
-def _reply(
+def reply(
     request: Request, status: int, told: Fault, headers: Mapping[str, str] | None = None
 ) -> JSONResponse:
+    """A fault in the shape that the caller of this path reads."""
     openai = speaks_openai(request.url.path)
     body = openai_error(status, told) if openai else ErrorBody(error=told)
     return JSONResponse(body.model_dump(), status, headers=dict(headers or {}))
@@ -45,7 +46,7 @@ def _reply(
 
 async def _on_mrag_error(request: Request, error: Any) -> JSONResponse:
     again = {"Retry-After": str(RETRY_AFTER_S)} if isinstance(error, StageDownError) else None
-    return _reply(request, *fault_of(error), again)
+    return reply(request, *fault_of(error), again)
 
 
 async def _on_invalid_body(request: Request, error: Any) -> JSONResponse:
@@ -56,17 +57,17 @@ async def _on_invalid_body(request: Request, error: Any) -> JSONResponse:
     message = str(found["msg"]).removeprefix("Value error, ").rstrip(".")
     field = ".".join(places) if places and found["type"] != "json_invalid" else None
     sentence = f"{field}: {message}." if field else f"The body can't be read: {message}."
-    return _reply(request, 422, fault("invalid_body", sentence, field))
+    return reply(request, 422, fault("invalid_body", sentence, field))
 
 
 async def _on_http_error(request: Request, error: Any) -> JSONResponse:
     code = CODES.get(error.status_code, "http")
-    return _reply(request, error.status_code, fault(code, str(error.detail)), error.headers)
+    return reply(request, error.status_code, fault(code, str(error.detail)), error.headers)
 
 
 async def _on_fault(request: Request, error: Any) -> JSONResponse:
     # This one is sent from outside all middleware, the request log included.
-    return _reply(request, 500, broken(error), {REQUEST_ID: getattr(request.state, "request_id", "")})
+    return reply(request, 500, broken(error), {REQUEST_ID: getattr(request.state, "request_id", "")})
 
 
 _HANDLERS: dict[Any, Any] = {
@@ -92,7 +93,7 @@ _DESCRIPTIONS = {
     503: "A stage is busy or restarting; try again after `Retry-After`.",
     504: "The question was not answered before its deadline.",
 }
-BODY, MODEL = (408, 413), (502, 504)
+BODY, MODEL, CALLER = (408, 413), (502, 504), (400, 401, 403, 422, 429)
 JOBS = {501: "The cluster has no job API."}
 
 

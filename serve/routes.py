@@ -16,10 +16,11 @@ from mrag.query.pipeline import Evidence, Pipeline
 from mrag.schema import Answer, Pool
 from mrag.settings import Settings
 from serve.access import Guard, Keyring, Visitor
+from serve.admission import Admission
 from serve.bodies import EvidenceBody, QueryBody, RetrieveBody
 from serve.desk import Books, Desk
 from serve.events import STREAMED, event_stream
-from serve.handlers import BODY, MODEL, add_handlers, documented
+from serve.handlers import BODY, CALLER, MODEL, add_handlers, documented
 from serve.job_desk import JobDesk, NoRunner, Runner
 from serve.job_routes import job_routes
 from serve.limits import BodyLimit
@@ -27,15 +28,22 @@ from serve.mcp_tools import PATH, McpApplication
 from serve.metrics import Meters
 from serve.openai_routes import openai_routes
 from serve.page import add_page
+from serve.readiness import Probe, Readiness
 from serve.request_log import RequestLog
 from serve.service_routes import Watch, service_routes, unwatched
 
 
 class Health(BaseModel):
-    """What `/healthz` says."""
+    """What `/healthz` says: that the process answers, whatever else it is busy with."""
 
     status: Literal["ok"] = "ok"
     version: str = __version__
+
+
+class Ready(BaseModel):
+    """What `/readyz` says where a question could be answered."""
+
+    status: Literal["ready"] = "ready"
 
 
 class Collections(BaseModel):
@@ -51,11 +59,12 @@ def create_api(
     keyring: Keyring,
     watch: Watch = unwatched,
     runner: Runner | None = None,
+    probe: Probe | None = None,
 ) -> FastAPI:
     """The application over a pipeline and a library, which it holds but knows nothing of.
 
-    `/healthz`, the page and the descriptions of the API (`/docs`, `/redoc`, `/openapi.json`) carry no data
-    and are open to all.
+    `/healthz`, `/readyz` (which asks the `probe`), the page and the descriptions of the API (`/docs`,
+    `/redoc`, `/openapi.json`) carry no data and are open to all.
     """
     meters = Meters()
     desk, guard = Desk(pipeline, library, settings, meters), Guard(keyring)
@@ -67,6 +76,8 @@ def create_api(
         lifespan=lambda _: mcp.running(),
     )
     api.add_middleware(BodyLimit)
+    bounds = settings.serve.gateway
+    api.add_middleware(Admission, at_once=bounds.max_ongoing, waiting=bounds.max_queued)
     api.add_middleware(RequestLog, meters=meters)
     add_handlers(api)
     api.router.routes.append(Route(PATH, mcp, methods=["POST"], include_in_schema=False))
@@ -75,6 +86,13 @@ def create_api(
     async def healthz() -> Health:
         return Health()
 
+    ready = Readiness(desk.find_anything, probe or _unprobed)
+
+    @api.get("/readyz", summary="Whether a question could be answered", responses=documented(*BODY, *CALLER))
+    async def readyz() -> Ready:
+        await ready()
+        return Ready()
+
     add_page(api)
     api.include_router(_questions(desk, guard))
     api.include_router(_library(desk, guard))
@@ -82,6 +100,10 @@ def create_api(
     api.include_router(service_routes(desk, guard, watch))
     api.include_router(openai_routes(desk, guard, settings))
     return api
+
+
+async def _unprobed(_: float) -> None:
+    """Of an application that no model stands behind."""
 
 
 def _questions(desk: Desk, guard: Guard) -> APIRouter:

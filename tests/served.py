@@ -34,6 +34,7 @@ from mrag.schema import (
 from mrag.settings import SaneReader, Settings, token_hash
 from serve.access import Key, Keyring
 from serve.job_desk import Runner
+from serve.readiness import Probe
 from serve.routes import create_api
 
 UNIT = SourceUnit("a.md", 1, 0, 14, "Ada built it.", ("Makers",))
@@ -151,12 +152,13 @@ def served(
     keys: Keyring | None = None,
     shelves: Shelves | None = None,
     runner: Runner | None = None,
+    probe: Probe | None = None,
 ) -> FastAPI:
     """The application over stages and a library whose replies are fixed."""
     graph = stages or Stages()
     pipeline = Pipeline(graph.retrieve, graph.select, graph.extract, graph.generate)
     library, ring = shelves or Shelves(), keys or Keyring()
-    return create_api(pipeline, library, settings or Settings(), ring, runner=runner)
+    return create_api(pipeline, library, settings or Settings(), ring, runner=runner, probe=probe)
 
 
 def client(

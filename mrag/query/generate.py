@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -10,7 +11,7 @@ from typing import Literal
 
 from mrag.documents.decoding import clean
 from mrag.documents.facts import unsupported
-from mrag.errors import InputError
+from mrag.errors import EmptyReplyError, InputError
 from mrag.models.language_model import LanguageModel, Message, Request
 from mrag.models.prompt import one_line, render, room, shortened
 from mrag.models.replies import answer_of
@@ -75,6 +76,12 @@ class Generator:
 
     def __init__(self, model: LanguageModel) -> None:
         self._model = model
+
+    async def ready(self, timeout_s: float) -> None:
+        """Returns when the model has written one token, of whatever meaning. Raises ModelError."""
+        request = Request((Message("user", "Say yes."),), 1, "ready", timeout_s=timeout_s)
+        with contextlib.suppress(EmptyReplyError):  # A model that thinks first has said nothing yet.
+            await self._model.complete(request)
 
     async def generate(
         self, question: str, reading: Reading, timeout_s: float | None = None, tell: Tell | None = None

@@ -6,12 +6,13 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from mrag.errors import ModelError
 from mrag.models.encoder import Kind
 from mrag.query.found import Found, Searchable, search_here
 from mrag.query.fuse import Grouping, Ranked, fuse, united
 from mrag.query.question import Question
 from mrag.query.sub_queries import sub_queries
-from mrag.schema import Hit, Leg, Pool, Query, Vectors
+from mrag.schema import Filter, Hit, Leg, Pool, Query, Vectors
 from mrag.settings import RetrievalSettings
 
 Encode = Callable[[Sequence[str], Kind], Awaitable[Vectors]]
@@ -37,18 +38,34 @@ class Retriever:
     async def retrieve(self, question: Question, w: int) -> Pool:
         """The pool of eq. 12, over one generation.
 
-        Raises NotFoundError for an unknown collection, InputError (field `retrieval`) for one that has no
-        units to search, CollectionError for a damaged one, ModelError where the question can't be encoded.
+        A question that can't be encoded is searched for by its words, and the pool is partial. Raises
+        NotFoundError for an unknown collection, InputError (field `retrieval`) for one that has no units to
+        search, CollectionError for a damaged one, ModelError where vectors alone are to be searched and
+        there are none.
         """
         collection = await asyncio.to_thread(self._open, question.collection)
         texts = [question.searched]
         if question.retrieval.sub_queries == "rule":
             texts += sub_queries(question.searched)
-        vectors: Sequence[Vectors | None] = [None] * len(texts)
-        if "dense" in question.retrieval.legs:
-            vectors = list(await self._encode(texts, "query"))
-        queries = [_query(question, *asked) for asked in zip(texts, vectors, strict=True)]
-        return await self._pool(collection, question.retrieval, queries, w)
+        how, vectors, notes = await self._encoded(texts, question.retrieval)
+        asked = zip(texts, vectors, strict=True)
+        queries = [_query(question.filter, how, text, vector) for text, vector in asked]
+        pool = await self._pool(collection, how, queries, w)
+        return replace(pool, notes=notes + pool.notes, partial=True) if notes else pool
+
+    async def _encoded(
+        self, texts: Sequence[str], how: RetrievalSettings
+    ) -> tuple[RetrievalSettings, Sequence[Vectors | None], tuple[str, ...]]:
+        """How to search, a vector for each text where vectors are, and a note where none can be had."""
+        if "dense" not in how.legs:
+            return how, [None] * len(texts), ()
+        try:
+            return how, list(await self._encode(texts, "query")), ()
+        except ModelError as error:
+            if "sparse" not in how.legs:
+                raise
+            note = f"The question could not be encoded ({str(error).rstrip('.')}): only words were searched."
+            return how.model_copy(update={"legs": ("sparse",)}), [None] * len(texts), (note,)
 
     async def _pool(
         self, collection: Searchable, how: RetrievalSettings, queries: Sequence[Query], w: int
@@ -69,9 +86,8 @@ class Retriever:
         return Pool(grouping.candidates(), collection.manifest.generation, notes, bool(missing))
 
 
-def _query(question: Question, text: str, vector: Vectors | None) -> Query:
-    how = question.retrieval
-    return Query(text, how.depth, how.legs, vector, how.name, how.unit_weight, question.filter)
+def _query(filter_: Filter, how: RetrievalSettings, text: str, vector: Vectors | None) -> Query:
+    return Query(text, how.depth, how.legs, vector, how.name, how.unit_weight, filter_)
 
 
 def _scored(found: Mapping[Leg, Sequence[Hit]]) -> Mapping[Leg, Sequence[Hit]]:

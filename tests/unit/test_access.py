@@ -259,7 +259,7 @@ GUARDED = {
     ("GET", "/v1/service"): "admin",
     ("POST", "/v1/collections/{name}/reload"): "admin",
 }
-OPEN = {("GET", "/healthz")}
+OPEN = {("GET", "/healthz"), ("GET", "/readyz")}
 
 
 def test_every_route_is_guarded_by_the_scope_that_is_meant() -> None:

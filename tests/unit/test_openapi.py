@@ -26,6 +26,7 @@ known_checks = pytest.importorskip("schemathesis.checks")
 TOKEN = {"Authorization": "Bearer t"}
 PATHS = {
     "/healthz": ("GET",),
+    "/readyz": ("GET",),
     "/v1/chat/completions": ("POST",),
     "/v1/collections": ("GET",),
     "/v1/collections/{name}": ("GET",),
@@ -42,7 +43,7 @@ PATHS = {
 }
 OPERATIONS = [(method, path) for path, methods in PATHS.items() for method in methods]
 MODES = ("positive", "negative")
-NOTHING_TO_GET_WRONG = [(("GET", "/healthz"), "negative")]
+NOTHING_TO_GET_WRONG = [(("GET", path), "negative") for path in ("/healthz", "/readyz")]
 CHECKS = (
     "not_a_server_error",
     "status_code_conformance",
@@ -101,7 +102,9 @@ def test_no_answer_is_undocumented(api: FastAPI, schema: Any, method: str, path:
     answered()
 
 
-@pytest.mark.parametrize(("method", "path"), [one for one in OPERATIONS if one[1] != "/healthz"])
+@pytest.mark.parametrize(
+    ("method", "path"), [one for one in OPERATIONS if one[1] not in ("/healthz", "/readyz")]
+)
 def test_without_a_token_the_answer_is_documented_too(
     api: FastAPI, schema: Any, method: str, path: str
 ) -> None:

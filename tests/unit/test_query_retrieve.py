@@ -187,8 +187,23 @@ async def test_without_the_dense_leg_nothing_is_encoded() -> None:
     pool = await Retriever(lambda _: collection, down).retrieve(question, 2)
     assert ids(pool) == [["r1"]]
     assert collection.asked[0].vector is None
+    assert (pool.partial, any("encoded" in note for note in pool.notes)) == (False, False)
+    dense = replace(QUESTION, retrieval=RetrievalSettings(legs=("dense",)))
     with pytest.raises(ModelError, match="encoder is down"):
-        await Retriever(lambda _: collection, down).retrieve(QUESTION, 2)
+        await Retriever(lambda _: collection, down).retrieve(dense, 2)
+
+
+async def test_without_the_encoder_words_are_searched_and_that_is_told() -> None:
+    async def down(texts: Sequence[str], kind: Kind) -> Vectors:
+        raise ModelError("The encoder is down.")
+
+    collection = FakeCollection([stored("r1")], sparse=ranking("r1"), dense=ranking("r1"))
+    pool = await Retriever(lambda _: collection, down).retrieve(QUESTION, 2)
+    assert (ids(pool), pool.partial) == ([["r1"]], True)
+    assert pool.notes == (
+        "The question could not be encoded (The encoder is down): only words were searched.",
+    )
+    assert {query.legs for query in collection.asked} == {("sparse",)}
 
 
 async def test_an_empty_collection_gives_an_empty_pool() -> None:
