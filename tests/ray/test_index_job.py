@@ -95,6 +95,7 @@ def test_the_job_writes_what_one_process_writes(folder: Path, tmp_path: Path) ->
     assert contents(clustered, documents) == contents(local, documents)
 
 
+@pytest.mark.slow
 def test_a_job_and_its_workers_write_to_an_object_store(folder: Path, tmp_path: Path, s3_host: str) -> None:
     documents = ("a.md", "b/a.md", "c.txt", "d")
     stored, local = settings_for(new_root(s3_host)), settings_for(tmp_path / "one")
