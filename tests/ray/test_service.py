@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import signal
+import threading
+import time
 from collections.abc import Iterator
+from typing import Any
 from urllib.parse import quote
 
 import httpx
 import openai
+import psutil
 import pytest
 from mcp import Client
 
@@ -26,7 +32,10 @@ RULES = (
         "reply": {"table": {"schema": "ATOMIC", "rows": [{"source": "S1", "fact": ALMA}]}},
     },
     {"purpose": "answer", "reply": ANSWER},
+    {"purpose": "ready", "reply": "Yes"},
 )
+STAGES = ["Retriever", "Encoder", "Selector", "Extractor", "Generator", "LanguageModel"]
+QUESTION = {"question": "When was Alma built?"}
 
 
 @pytest.fixture(scope="module")
@@ -88,3 +97,67 @@ async def test_an_agent_asks_through_its_tools(url: str) -> None:
     async with Client(f"{url}/mcp") as client:
         answered = (await client.call_tool("ask", {"question": "When was Alma built?"})).structured_content
     assert (answered["answer"], answered["citations"]) == (ANSWER, [1])
+
+
+def test_the_service_says_that_it_lives_and_that_it_is_ready(url: str) -> None:
+    assert httpx.get(f"{url}/healthz").json()["status"] == "ok"
+    assert httpx.get(f"{url}/readyz", timeout=60).json() == {"status": "ready"}
+
+
+def replica(deployment: str) -> psutil.Process:
+    """The process of the one replica of a deployment of this test's cluster."""
+    ours = psutil.Process().children(recursive=True)
+    return next(p for p in ours if any(f"mrag:{deployment}" in part for part in p.cmdline()))
+
+
+def answered(url: str) -> str:
+    """`whole`, `partial` (a stage was done without, and that is told) or `refused`; never a wrong answer."""
+    reply = httpx.post(f"{url}/v1/query", json=QUESTION, timeout=120)
+    if reply.status_code in (502, 503):
+        return "refused"
+    assert reply.status_code == 200, reply.text
+    answer = reply.json()
+    lost = answer["partial"] or any(stage["failed"] for stage in answer["trace"])
+    assert answer["text"] in ((ANSWER, "") if lost else (ANSWER,)), answer
+    assert not lost or answer["notes"]
+    return "partial" if lost else "whole"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("deployment", STAGES)
+def test_a_stage_that_is_killed_under_load_comes_back_and_no_answer_is_wrong(
+    url: str, deployment: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ended, told, faults = threading.Event(), list[str](), list[BaseException]()
+
+    def keep_asking() -> None:
+        try:
+            while not ended.is_set():
+                told.append(answered(url))
+        except BaseException as error:  # noqa: BLE001 (raised below, in the test's own thread)
+            faults.append(error)
+
+    clients = [threading.Thread(target=keep_asking) for _ in range(4)]
+    for client in clients:
+        client.start()
+    try:
+        _until(lambda: told.count("whole") >= 4 or faults)
+        os.kill(replica(deployment).pid, signal.SIGKILL)
+        killed, known = time.monotonic(), len(told)
+        _until(lambda: told[known:].count("whole") >= 12 or faults)
+        seconds = time.monotonic() - killed
+    finally:
+        ended.set()
+        for client in clients:
+            client.join()
+    if faults:
+        raise faults[0]
+    with capsys.disabled():
+        print(f"\n{deployment}: twelve whole answers {seconds:.1f} s after it was killed; {len(told)} asked")
+
+
+def _until(holds: Any) -> None:
+    deadline = time.monotonic() + 180
+    while not holds():
+        assert time.monotonic() < deadline, "it did not come to pass"
+        time.sleep(0.05)
