@@ -95,6 +95,10 @@ class ModelTimeoutError(ModelError):
     """The model did not answer before the request's deadline."""
 
 
+class UnreachableError(ModelError):
+    """A model that is elsewhere can't be reached, or turned the request away; it may be back in a moment."""
+
+
 class EngineDeadError(ModelError):
     """The engine behind the model has stopped and must be restarted."""
 

@@ -16,7 +16,7 @@ from ray.serve.exceptions import (
     ReplicaUnavailableError,
 )
 
-from mrag.errors import ModelError, ModelTimeoutError, MragError
+from mrag.errors import ModelError, ModelTimeoutError, MragError, UnreachableError
 from serve.sentences import sentence_of
 from serve.tracing import traced
 
@@ -24,7 +24,7 @@ from serve.tracing import traced
 APPLICATION = "mrag"
 
 
-class StageDownError(ModelError):
+class StageDownError(UnreachableError):
     """A deployment of the graph can't be reached, or turned the request away."""
 
 

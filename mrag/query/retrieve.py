@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from mrag.errors import ModelError
+from mrag.errors import UnreachableError
 from mrag.models.encoder import Kind
 from mrag.query.found import Found, Searchable, search_here
 from mrag.query.fuse import Grouping, Ranked, fuse, united
@@ -38,10 +38,9 @@ class Retriever:
     async def retrieve(self, question: Question, w: int) -> Pool:
         """The pool of eq. 12, over one generation.
 
-        A question that can't be encoded is searched for by its words, and the pool is partial. Raises
-        NotFoundError for an unknown collection, InputError (field `retrieval`) for one that has no units to
-        search, CollectionError for a damaged one, ModelError where vectors alone are to be searched and
-        there are none.
+        Where the encoder is out of reach a question is searched for by its words, and the pool is partial.
+        Raises NotFoundError for an unknown collection, InputError (field `retrieval`) for one that has no
+        units to search, CollectionError for a damaged one, ModelError where the question can't be encoded.
         """
         collection = await asyncio.to_thread(self._open, question.collection)
         texts = [question.searched]
@@ -61,7 +60,7 @@ class Retriever:
             return how, [None] * len(texts), ()
         try:
             return how, list(await self._encode(texts, "query")), ()
-        except ModelError as error:
+        except UnreachableError as error:
             if "sparse" not in how.legs:
                 raise
             note = f"The question could not be encoded ({str(error).rstrip('.')}): only words were searched."

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from mrag.collection.filter_forms import parse_filter
-from mrag.errors import ModelError, NotFoundError
+from mrag.errors import ModelError, NotFoundError, UnreachableError
 from mrag.models.encoder import Kind
 from mrag.query.fuse import Grouping, Ranked
 from mrag.query.question import Question
@@ -195,7 +195,7 @@ async def test_without_the_dense_leg_nothing_is_encoded() -> None:
 
 async def test_without_the_encoder_words_are_searched_and_that_is_told() -> None:
     async def down(texts: Sequence[str], kind: Kind) -> Vectors:
-        raise ModelError("The encoder is down.")
+        raise UnreachableError("The encoder is down.")
 
     collection = FakeCollection([stored("r1")], sparse=ranking("r1"), dense=ranking("r1"))
     pool = await Retriever(lambda _: collection, down).retrieve(QUESTION, 2)
