@@ -28,10 +28,9 @@ _FORMS: dict[Kind, re.Pattern[str]] = {
     ),
 }
 
-# Numbers in words that `facts` does not read: of none, of both, of a part.
-_COUNTS = re.compile(
-    r"\b(?:no|none|no one|nobody|nothing|neither|never|not any|both|once|twice|half|dozens?)\b", re.IGNORECASE
-)
+_COUNTED = re.compile(r"\bhow many (?:times )?(?:of )?(?:the )?(\w+)", re.IGNORECASE)
+# Counts in words that `facts` does not read; `no` counts only what is asked for.
+_COUNTS = re.compile(r"\b(?:none|no one|nobody|neither|never|both|once|twice|half|dozens?)\b", re.IGNORECASE)
 
 
 def unmet(question: str, rows: Iterable[EvidenceRow]) -> Kind | None:
@@ -40,15 +39,22 @@ def unmet(question: str, rows: Iterable[EvidenceRow]) -> Kind | None:
     Only English questions that ask for a date or a number are told; of the rest nothing is expected.
     """
     kind = next((kind for kind, form in _FORMS.items() if form.search(question)), None)
-    return None if kind is None or any(_states(row, kind) for row in rows) else kind
+    counted = _COUNTED.search(question)
+    asked = counted[1] if counted else None
+    return None if kind is None or any(_states(row, kind, asked) for row in rows) else kind
 
 
-def _states(row: EvidenceRow, kind: Kind) -> bool:
-    texts = (*row.cells.values(), row.quote)
-    said = facts(". ".join(texts))
+def _states(row: EvidenceRow, kind: Kind, counted: str | None) -> bool:
+    text = ". ".join((*row.cells.values(), row.quote))
+    said = facts(text)
     if kind == "date":
         return bool(said.dates or _years(said.numbers))
-    return bool(said.dates or said.numbers) or any(_COUNTS.search(text) for text in texts)
+    return bool(said.dates or said.numbers) or (counted is not None and _counts(text, counted))
+
+
+def _counts(text: str, counted: str) -> bool:
+    none_of_them = re.search(rf"\bno {re.escape(counted)}\b", text, re.IGNORECASE)
+    return bool(none_of_them or _COUNTS.search(text))
 
 
 def _years(numbers: Iterable[object]) -> bool:

@@ -36,6 +36,13 @@ def row(fact: str) -> EvidenceRow:
         ("How many children had he?", "He had no children.", None),
         ("How many of the two were sold?", "Both were sold.", None),
         ("How many were sold?", "Some were sold.", "number"),
+        ("How many ferries had he?", "He had no children.", "number"),
+        (
+            "How much is paid for meals?",
+            "Meals of a hotel bill are not deducted, so no receipts are kept.",
+            "number",
+        ),
+        ("How long was it away?", "Neither of them was away.", "number"),
     ],
 )
 def test_a_date_or_a_number_is_missed_where_no_row_states_one(
