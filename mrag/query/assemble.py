@@ -89,9 +89,10 @@ def assemble(
     too_long: list[Piece] = []
     for piece in pieces:
         if rules.deduplicate:
-            if _says(chosen, piece):
+            known = [other for other in chosen if other.source.document_id == piece.source.document_id]
+            if _says(known, piece):
                 continue
-            piece = _unsaid(chosen, piece)
+            piece = _unsaid(known, piece)
         if count(_joined([*chosen, piece], rules.order)) <= budget_tokens:
             chosen.append(piece)
             continue
@@ -105,12 +106,11 @@ def assemble(
     return _context(chosen, count, rules.order), not too_long
 
 
-def _says(chosen: Sequence[Piece], piece: Piece) -> bool:
-    """Whether a piece adds nothing to those of its document.
+def _says(known: Sequence[Piece], piece: Piece) -> bool:
+    """Whether a piece adds nothing to those known of its document.
 
     Its text stands in one of them, or all units that it was made of stand there in full.
     """
-    known = [other for other in chosen if other.source.document_id == piece.source.document_id]
     if any(_spaced(piece.text) in _spaced(other.text) for other in known):
         return True
     return bool(piece.units) and all(
@@ -119,11 +119,10 @@ def _says(chosen: Sequence[Piece], piece: Piece) -> bool:
     )
 
 
-def _unsaid(chosen: Sequence[Piece], piece: Piece) -> Piece:
-    """The piece without the words at its ends that a chosen one of its document ends or begins with."""
-    for other in chosen:
-        if other.source.document_id == piece.source.document_id:
-            piece = replace(piece, text=_after(other.text, _before(piece.text, other.text)))
+def _unsaid(known: Sequence[Piece], piece: Piece) -> Piece:
+    """The piece without the words at its ends that one known of its document ends or begins with."""
+    for other in known:
+        piece = replace(piece, text=_after(other.text, _before(piece.text, other.text)))
     return piece
 
 

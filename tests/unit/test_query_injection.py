@@ -129,16 +129,8 @@ async def test_a_candidate_alone_is_asked_about_in_the_same_form(
     where: str, injection: str, synopsis: SynopsisSettings
 ) -> None:
     model = ScriptedModel([Rule("Yes", times=1), Rule("No", times=1), Rule("Yes")])
-    found = forged(where, injection)
     reader = SaneReader(k=2, select="each", rank_weight=0, synopsis=synopsis)
-    selection = await Selector(model).select("Which ferry?", pool(*found), reader)
-    assert selection.candidates == (found[0], found[2])
-    assert len(model.asked) == 3
-    for request in model.asked:
-        lines = request.messages[-1].content.split("\n")
-        assert tags(request) == ["<candidate>", "</candidate>"]
-        inside = lines[lines.index("<candidate>") + 1 : lines.index("</candidate>")]
-        assert all(line.startswith("  ") for line in inside[1:])
+    for lines, inside in await shown_alone(model, forged(where, injection), reader):
         assert (lines[0], lines[-1]) == ("Question: Which ferry?", "Answer Yes or No.")
         assert sum(line.startswith("Question:") for line in set(lines) - set(inside)) == 1
 
@@ -150,18 +142,27 @@ async def test_a_question_is_asked_for_of_each_candidate_in_the_same_form(
     where: str, injection: str, synopsis: SynopsisSettings
 ) -> None:
     model = ScriptedModel([Rule(-1.0, times=1), Rule(-9.0, times=1), Rule(-2.0)])
-    found = forged(where, injection)
     reader = SaneReader(k=2, select="likelihood", rank_weight=0, synopsis=synopsis)
+    for lines, _ in await shown_alone(model, forged(where, injection), reader):
+        assert lines[-1] == "Write a question that this source helps to answer."
+        assert "Which ferry?" not in "\n".join(lines)
+
+
+async def shown_alone(
+    model: ScriptedModel, found: tuple[Candidate, ...], reader: SaneReader
+) -> list[tuple[list[str], list[str]]]:
+    """The lines of each candidate's prompt, and those that show it; the second of three is not chosen."""
     selection = await Selector(model).select("Which ferry?", pool(*found), reader)
     assert selection.candidates == (found[0], found[2])
     assert len(model.asked) == 3
+    prompts = []
     for request in model.asked:
         lines = request.messages[-1].content.split("\n")
         assert tags(request) == ["<candidate>", "</candidate>"]
         inside = lines[lines.index("<candidate>") + 1 : lines.index("</candidate>")]
         assert all(line.startswith("  ") for line in inside[1:])
-        assert lines[-1] == "Write a question that this source helps to answer."
-        assert "Which ferry?" not in request.messages[-1].content
+        prompts.append((lines, inside))
+    return prompts
 
 
 @pytest.mark.parametrize("injection", INJECTIONS)
