@@ -1,6 +1,11 @@
 # The two commands of this repository are `make quickstart` and `make test`.
 VENV_PYTHON := .venv/bin/python
 
+# What starts clusters and engines has the machine to itself; the rest shares two processes, a file to each.
+TOGETHER := tests/unit tests/contract tests/golden
+tests = $(VENV_PYTHON) -m pytest $(1) -n 2 --dist loadfile $(TOGETHER) && \
+	$(VENV_PYTHON) -m pytest $(1) $(addprefix --ignore=,$(TOGETHER))
+
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .PHONY: help venv quickstart serve ask test test-full lint types imports format lock clean
@@ -22,10 +27,10 @@ ask: venv ## ask a running service (Q="...", COLLECTION=name, READER=plain, URL=
 	@$(VENV_PYTHON) -m jobs.questions "$(Q)" $(if $(COLLECTION),--collection "$(COLLECTION)") $(if $(READER),--reader $(READER)) $(if $(URL),--url "$(URL)")
 
 test: lint types imports ## lint, types, import rules and the test suite (under 20 minutes)
-	$(VENV_PYTHON) -m pytest -m "not slow"
+	$(call tests,-m "not slow")
 
 test-full: lint types imports ## the same with the long runs (under 60 minutes)
-	$(VENV_PYTHON) -m pytest
+	$(call tests,)
 
 lint: venv ## style and format, without changing a file
 	$(VENV_PYTHON) -m ruff check .

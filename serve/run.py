@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import signal
 import threading
 from typing import Annotated
@@ -53,6 +54,9 @@ def main(
         signal.signal(number, lambda *_: stopped.set())
     stopped.wait()
     ray_serve.shutdown()
+    ray.shutdown()
+    # Ray keeps a thread of a Serve that was shut down; in a usual exit it now and then ends in abort().
+    os._exit(0)
 
 
 if __name__ == "__main__":

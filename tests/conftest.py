@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -29,6 +30,21 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 # Speed is measured in benchmarks: a slow example on a busy machine is no fault.
 settings.register_profile("mrag", deadline=None)
 settings.load_profile("mrag")
+
+_STATUS = pytest.StashKey[int]()
+
+
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    session.config.stash[_STATUS] = exitstatus
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Ray keeps a thread of a Serve that was shut down; in a usual exit it now and then ends in abort()."""
+    if "ray.serve" in sys.modules and _STATUS in config.stash and not hasattr(config, "workerinput"):
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(config.stash[_STATUS])
 
 
 @pytest.fixture(scope="session")

@@ -104,6 +104,7 @@ class Proxy:
         threading.Thread(target=self._accept, daemon=True).start()
 
     def close(self) -> None:
+        self._listening.shutdown(socket.SHUT_RDWR)  # Wakes the thread that waits for a client.
         self._listening.close()
 
     def _accept(self) -> None:

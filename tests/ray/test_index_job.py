@@ -66,12 +66,15 @@ def contents(settings: Settings, documents: tuple[str, ...]) -> dict[str, Any]:
     return found
 
 
-def test_statuses_add_up_and_the_next_run_does_only_what_is_new(folder: Path, tmp_path: Path) -> None:
+def test_a_job_writes_what_one_process_writes_and_the_next_what_is_new(folder: Path, tmp_path: Path) -> None:
     settings = settings_for(tmp_path / "collections")
     first = index(settings, folder)
     assert counts(first) == {"indexed": 4, "empty": 1}
     assert (first.inputs, first.exit_code, first.generation) == (5, 0, 1)
     assert first.coverage.after_repair == 1.0
+    alone, documents = settings_for(tmp_path / "alone"), ("a.md", "b/a.md", "c.txt", "d")
+    asyncio.run(index_folder(alone, folder))
+    assert contents(settings, documents) == contents(alone, documents)
 
     again = index(settings, folder)
     assert counts(again) == {"unchanged": 4, "empty": 1}
@@ -86,13 +89,8 @@ def test_statuses_add_up_and_the_next_run_does_only_what_is_new(folder: Path, tm
     _, records = contents(settings, ("c.txt",))["c.txt"]
     assert [record.value for record in records] == ["Karen weighs terms by how rare they are."]
 
-
-def test_the_job_writes_what_one_process_writes(folder: Path, tmp_path: Path) -> None:
-    documents = ("a.md", "b/a.md", "c.txt", "d")
-    clustered, local = settings_for(tmp_path / "one"), settings_for(tmp_path / "two")
-    index(clustered, folder)
-    asyncio.run(index_folder(local, folder))
-    assert contents(clustered, documents) == contents(local, documents)
+    with pytest.raises(CollectionError):
+        index(settings_for(tmp_path / "collections", method="fixed"), folder)
 
 
 @pytest.mark.slow
@@ -139,9 +137,6 @@ def test_what_can_not_be_done_is_said_before_any_work(folder: Path, tmp_path: Pa
         index(settings, tmp_path / "nowhere")
     with pytest.raises(SettingsError, match="absolute"):
         index(parse_settings({"method": "sane"}), folder)
-    index(settings, folder)
-    with pytest.raises(CollectionError):
-        index(settings_for(tmp_path / "collections", method="fixed"), folder)
 
 
 @pytest.mark.slow
