@@ -10,17 +10,17 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from statistics import median
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.table import Table
 
+from jobs.bare_search import bare_faiss, bare_lucene
+from jobs.bounds import Bound, ratio, rows, table, tell
 from jobs.synthetic import RECORDS_PER_DOCUMENT, entries, queries
 from mrag.collection import (
     Collection,
@@ -32,13 +32,8 @@ from mrag.collection import (
     shard_folder,
     write_shard,
 )
-from mrag.collection.dense import KEYS
-from mrag.collection.jvm import cast, java, java_class, java_path
-from mrag.collection.sparse import KEYS as LUCENE
-from mrag.collection.sparse import TEXT
-from mrag.collection.vector_files import mapped_vectors
 from mrag.indexing.compact import compact
-from mrag.schema import Leg, Query
+from mrag.schema import Leg, Query, Vectors
 from mrag.settings import DenseSettings, SparseSettings, parse_settings
 
 DEPTH = 20
@@ -48,22 +43,6 @@ APPENDS = 3
 SMALL_RECORDS = 10_000
 SPARSE = SparseSettings()
 MB = 1e6
-
-
-@dataclass(frozen=True)
-class Bound:
-    """One promise of cost: what was measured, and the most that it may be."""
-
-    name: str
-    measured: float
-    limit: float
-    unit: str
-    detail: str
-
-    @property
-    def held(self) -> bool:
-        """Whether it is within its limit."""
-        return self.measured <= self.limit
 
 
 def benchmark(root: Path, records: int, dimension: int, asked: int) -> list[Bound]:
@@ -126,11 +105,13 @@ def open_once() -> None:
 def searching(root: Path, given: Sequence[Query]) -> list[Bound]:
     """One segment, against FAISS and Lucene themselves, over the same files."""
     collection = Collection.open(root, "one", verify="fast")
-    [(_, shard, folder)] = collection.manifest.shard_folders(root)
-    vectors = mapped_vectors(folder / KEYS, (shard.counts.keys, shard.dimension))
-    dense, bare_dense = compared(given, by(collection, "dense"), lambda query: search_faiss(vectors, query))
-    lucene = bare_lucene(folder / LUCENE)
-    sparse, raw_sparse = compared(given, by(collection, "sparse"), lucene)
+    by_faiss, by_lucene = bare_faiss(root, "one"), bare_lucene(root, "one", SPARSE)
+    dense, bare_dense = compared(
+        given, by(collection, "dense"), lambda query: by_faiss(vector_of(query), query.depth)
+    )
+    sparse, raw_sparse = compared(
+        given, by(collection, "sparse"), lambda query: by_lucene(query.text, query.depth)
+    )
     both, _ = compared(given, collection.search, lambda query: None)
     slower = max(dense, sparse)
     return [
@@ -143,6 +124,12 @@ def searching(root: Path, given: Sequence[Query]) -> list[Bound]:
 def by(collection: Collection, leg: Leg) -> Callable[[Query], Any]:
     """A search by one leg."""
     return lambda query: collection.search(replace(query, legs=(leg,)))
+
+
+def vector_of(query: Query) -> Vectors:
+    """The vector, which every query of the benchmark has."""
+    assert query.vector is not None
+    return query.vector
 
 
 def compared(
@@ -158,37 +145,6 @@ def compared(
             search(query)
             taken.append(1000 * (time.perf_counter() - started))
     return median(times[0]), median(times[1])
-
-
-def search_faiss(vectors: Any, query: Query) -> Any:
-    """The best by FAISS, without a selector."""
-    assert query.vector is not None
-    return vectors.search(query.vector.reshape(1, -1), query.depth)
-
-
-def bare_lucene(index: Path) -> Callable[[Query], Any]:
-    """A search by Lucene with its own statistics, the query's words analysed and the hits read."""
-    lucene = "org.apache.lucene"
-    with java("Lucene can't search", "see what it says"):
-        directory = java_class(f"{lucene}.store.FSDirectory").open(java_path(index))
-        reader = java_class(f"{lucene}.index.DirectoryReader").open(directory)
-        searcher = java_class(f"{lucene}.search.IndexSearcher")(cast(f"{lucene}.index.IndexReader", reader))
-        similarity = java_class(f"{lucene}.search.similarities.BM25Similarity")(SPARSE.k1, SPARSE.b)
-        searcher.setSimilarity(similarity)
-        analyzer = java_class("io.anserini.analysis.DefaultEnglishAnalyzer").newDefaultInstance()
-        utilities = java_class("io.anserini.analysis.AnalyzerUtils")
-        should = java_class(f"{lucene}.search.BooleanClause$Occur").SHOULD
-
-    def search(query: Query) -> Any:
-        with java("Lucene can't search", "see what it says"):
-            builder = java_class(f"{lucene}.search.BooleanQuery$Builder")()
-            for word in Counter(utilities.analyze(analyzer, query.text).toArray()):
-                term = java_class(f"{lucene}.index.Term")(TEXT, word)
-                builder.add(java_class(f"{lucene}.search.TermQuery")(term), should)
-            hits = searcher.search(builder.build(), query.depth).scoreDocs
-            return [(hit.score, hit.doc) for hit in hits]
-
-    return search
 
 
 # --------------------------------------------------------------------------- segments, appends
@@ -226,26 +182,7 @@ def appending(root: Path, records: int, dimension: int) -> Bound:
     return ratio(f"appending {APPENDED_DOCUMENTS:,} documents, over to {SMALL_RECORDS:,}", large, small, 1.1)
 
 
-def ratio(name: str, one_ms: float, other_ms: float, limit: float) -> Bound:
-    """One side over the other."""
-    return Bound(name, one_ms / other_ms, limit, "x", f"{one_ms:.2f} ms over {other_ms:.2f} ms")
-
-
 # --------------------------------------------------------------------------- the command
-
-
-def tell(text: str) -> None:
-    """One line on standard error: standard output may be JSON."""
-    typer.echo(text, err=True)
-
-
-def table(bounds: Sequence[Bound]) -> Table:
-    """For a terminal."""
-    shown = Table("bound", "measured", "at most", "held", "", title="a collection", title_justify="left")
-    for bound in bounds:
-        measured, limit = (f"{value:.2f} {bound.unit}" for value in (bound.measured, bound.limit))
-        shown.add_row(bound.name, measured, limit, "yes" if bound.held else "NO", bound.detail)
-    return shown
 
 
 def main(
@@ -261,10 +198,10 @@ def main(
     with tempfile.TemporaryDirectory(dir=root) as folder:
         bounds = benchmark(Path(folder), records, dimension, asked)
     if as_json:
-        rows = [{**asdict(bound), "held": bound.held} for bound in bounds]
-        typer.echo(json.dumps({"records": records, "dimension": dimension, "bounds": rows}, indent=2))
+        found = {"records": records, "dimension": dimension, "bounds": rows(bounds)}
+        typer.echo(json.dumps(found, indent=2))
     else:
-        Console(width=120).print(table(bounds))
+        Console(width=120).print(table("a collection", bounds))
 
 
 if __name__ == "__main__":

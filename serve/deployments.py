@@ -28,6 +28,7 @@ from mrag.query.spread import Hits, PartSearcher, Spread
 from mrag.query.streaming import as_told
 from mrag.schema import Candidate, Pool, Query, Vectors
 from mrag.settings import SaneReader, Settings
+from serve.batching import Together
 from serve.calls import Limit
 from serve.remote_models import RemoteEncoder, RemoteLanguageModel
 from serve.remote_searcher import RemoteSearcher
@@ -36,15 +37,16 @@ WARM = Query("warm", depth=1, legs=("sparse",))
 
 
 class EncoderDeployment:
-    """The encoder of questions."""
+    """The encoder of questions; those that wait are encoded together."""
 
     def __init__(self, settings: Settings) -> None:
         self._encoder = open_encoder(settings.encoder)
         self._encoder.encode(["ready"], "query")
+        self._together = Together(self._encoder.encode, settings.encoder.batch)
 
     async def encode(self, texts: Sequence[str], kind: Kind) -> Vectors:
         """Unit rows, in the order given."""
-        return await asyncio.to_thread(self._encoder.encode, texts, kind)
+        return await self._together.encode(texts, kind)
 
     async def fingerprint(self) -> str:
         """What its vectors can be compared with."""

@@ -11,6 +11,7 @@ import typer
 from typer.testing import CliRunner
 
 from jobs import benchmark_collection as module
+from jobs.bounds import ratio, table
 from jobs.synthetic import entries, queries
 
 
@@ -52,7 +53,7 @@ def test_every_bound_is_printed_beside_what_was_measured(
         assert bound["measured"] > 0
         assert bound["held"] is (bound["measured"] <= bound["limit"])
     assert list(tmp_path.iterdir()) == []
-    shown = module.table([module.ratio("a", 3.0, 2.0, 1.4), module.ratio("b", 1.0, 2.0, 1.4)])
+    shown = table("a collection", [ratio("a", 3.0, 2.0, 1.4), ratio("b", 1.0, 2.0, 1.4)])
     assert [list(column.cells) for column in shown.columns][1:4] == [
         ["1.50 x", "0.50 x"],
         ["1.40 x", "1.40 x"],
