@@ -29,7 +29,7 @@ from jobs.ferries import QUESTIONS, Ferry, ferries, write_documents, write_repli
 from jobs.load import Asked, Load, a_second, at_once
 from jobs.local_cluster import Cluster, free_port, process, ray_head, wait_until
 from jobs.quickstart import Chosen, place, service
-from mrag.cli.terminal import Overrides
+from mrag.cli.terminal import Overrides, aside
 from mrag.errors import MragError
 from mrag.indexing.run import index_folder
 from mrag.models.opening import open_encoder, open_language_model
@@ -204,7 +204,7 @@ def served(bench: Bench) -> Iterator[tuple[Cluster, str]]:
     with (
         pinned(other_cores()),
         ray_head(bench.folder) as cluster,
-        service(cluster, bench.chosen, bench.folder) as url,
+        service(cluster, bench.chosen, bench.folder, aside) as url,
     ):
         yield cluster, url
 

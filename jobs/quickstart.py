@@ -111,16 +111,14 @@ def submit(cluster: Cluster, chosen: Chosen, folder: Path, report: Path) -> None
 
 
 @contextlib.contextmanager
-def service(cluster: Cluster, chosen: Chosen, logs: Path) -> Iterator[str]:
+def service(cluster: Cluster, chosen: Chosen, logs: Path, shown: Terminal = console) -> Iterator[str]:
     """Starts the Ray Serve application; yields its URL when every stage is ready."""
     command = [sys.executable, "-m", "serve.run", "--address", cluster.address, *chosen.options]
-    console.print(Text("$ " + shlex.join(command), style="dim"))
+    shown.print(Text("$ " + shlex.join(command), style="dim"))
     serve = chosen.settings.serve
     with process(command, logs / "serve.log", cluster.environment) as child:
         url, log = f"http://{serve.host}:{serve.port}", logs / "serve.log"
-        console.print(
-            Text("loading the models again, for the service: about a minute and a half", style="dim")
-        )
+        shown.print(Text("loading the models again, for the service: about a minute and a half", style="dim"))
         # Its /healthz answers before the stages behind it do: what counts is that all are up.
         wait_until(lambda: SERVING in log.read_text("utf-8", "replace"), url, child, log)
         yield url
