@@ -30,6 +30,7 @@ from mrag.schema import Candidate, Pool, Query, Vectors
 from mrag.settings import SaneReader, Settings
 from serve.batching import Together
 from serve.calls import Limit
+from serve.metrics import CollectionMeters
 from serve.remote_models import RemoteEncoder, RemoteLanguageModel
 from serve.remote_searcher import RemoteSearcher
 
@@ -123,12 +124,15 @@ class RetrieverDeployment:
                 settings.serve.part_timeout_s,
                 settings.serve.partial,
             )
+            prepare = awaited(spread.prepare)
             collections = OpenCollections(
-                root, fingerprint(settings), legs=(), prepare=awaited(spread.prepare)
+                root, fingerprint(settings), legs=(), prepare=prepare, watch=CollectionMeters().opened
             )
             self._core = Retriever(collections, encode, spread.search)
         else:
-            collections = OpenCollections(root, fingerprint(settings), settings.dense)
+            collections = OpenCollections(
+                root, fingerprint(settings), settings.dense, watch=CollectionMeters().opened
+            )
             await asyncio.to_thread(warm, collections, settings)
             self._core = Retriever(collections, encode)
         self._neighbours = Neighbours(collections)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from ray.util.metrics import Counter, Gauge, Histogram
 
+from mrag.collection.manifest import Manifest
 from mrag.query.outcome import abstained, failed, fell_back
 from mrag.query.pipeline import Evidence
 from mrag.query.question import Question
@@ -76,6 +77,24 @@ class Meters:
     def _verdicts(self, table: EvidenceTable | None) -> None:
         for row in table.rows if table else ():
             self._rows.inc(tags={"verdict": row.verdict.value})
+
+
+class CollectionMeters:
+    """What one replica of the retriever has open."""
+
+    def __init__(self) -> None:
+        self._stuck = Gauge(
+            "mrag_collection_stuck", "1 where a later generation can't be opened, else 0.", ("collection",)
+        )
+        self._dead = Gauge(
+            "mrag_dead_share", "Records that no live document has any more, of all.", ("collection",)
+        )
+
+    def opened(self, manifest: Manifest, stuck: bool) -> None:
+        """A generation that serves from now on, or still does because the next can't be opened."""
+        tags = {"collection": manifest.name}
+        self._stuck.set(float(stuck), tags=tags)
+        self._dead.set(manifest.dead_share, tags=tags)
 
 
 def outcome_of(answer: Answer) -> str:

@@ -16,6 +16,8 @@ from mrag.settings import DenseSettings
 
 RETRY_S = 10.0
 
+Watch = Callable[[Manifest, bool], None]
+
 _log = logging.getLogger(__name__)
 
 
@@ -29,7 +31,8 @@ class OpenCollections:
     One that holds what was deleted since does not: questions wait. No collection waits for another.
 
     `legs` are those to search here, none where others search. `prepare` is called before a generation serves,
-    and may raise CollectionError to keep the one before.
+    and may raise CollectionError to keep the one before. `watch` is told which serves from now on, and
+    whether that is so because a later one can't be opened.
     """
 
     def __init__(
@@ -40,6 +43,7 @@ class OpenCollections:
         retry_s: float = RETRY_S,
         legs: tuple[Leg, ...] = ("dense", "sparse"),
         prepare: Callable[[Manifest], None] | None = None,
+        watch: Watch | None = None,
     ) -> None:
         self._root = root
         self._encoder = encoder_fingerprint
@@ -47,6 +51,7 @@ class OpenCollections:
         self._retry_s = retry_s
         self._legs = legs
         self._prepare = prepare
+        self._watch = watch or (lambda _manifest, _stuck: None)
         self._opened: dict[str, Collection] = {}
         self._turns: dict[str, Lock] = {}
         self._failed_at: dict[str, float] = {}
@@ -64,6 +69,8 @@ class OpenCollections:
                 self._unreachable_at[name] = monotonic()
             return self._instead(name, opened, error)
         if opened is not None and manifest == opened.manifest:
+            if self._failed_at.pop(name, None):
+                self._watch(manifest, False)
             return opened
         older = opened if opened is not None and _follows(manifest, opened.manifest) else None
         if older is None:
@@ -83,6 +90,8 @@ class OpenCollections:
                 known = self._open(name)
                 self._prepared(known.manifest, older)
                 self._opened[name] = known
+                self._failed_at.pop(name, None)
+                self._watch(known.manifest, False)
             return known
         except (CollectionError, OSError, MemoryError) as error:
             return self._instead(name, older, error)
@@ -114,6 +123,7 @@ class OpenCollections:
             _log.warning(
                 "Collection %s stays at generation %d, the next can't be opened: %s", name, number, error
             )
+            self._watch(older.manifest, True)
         return older
 
     def _lately(self, times: Mapping[str, float], name: str) -> bool:

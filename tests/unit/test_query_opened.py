@@ -123,7 +123,13 @@ def test_a_damaged_collection_is_refused_until_it_is_sound(root: Path, opened: O
 def test_the_generation_before_a_damaged_one_goes_on_serving(
     root: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    opened = OpenCollections(root, STAMP.encoder, retry_s=0)
+    told: list[tuple[int, bool]] = []
+    opened = OpenCollections(
+        root,
+        STAMP.encoder,
+        retry_s=0,
+        watch=lambda manifest, stuck: told.append((manifest.generation, stuck)),
+    )
     before = opened("harbour")
     records = add_barge(root)
     sound = records.read_bytes()
@@ -134,6 +140,7 @@ def test_the_generation_before_a_damaged_one_goes_on_serving(
     assert "records.arrow" in caplog.text
     records.write_bytes(sound)
     assert opened("harbour").manifest.generation == 2
+    assert told == [(1, False), (1, True), (2, False)]
 
 
 def test_a_generation_that_failed_is_not_tried_by_every_question(
@@ -147,13 +154,19 @@ def test_a_generation_that_failed_is_not_tried_by_every_question(
 
 
 def test_a_pointer_that_can_not_be_read_leaves_the_generation_that_is_open(
-    root: Path, opened: OpenCollections
+    root: Path,
 ) -> None:
-    before = opened("harbour")
-    (root / "harbour" / "CURRENT").write_text("?")
+    told: list[bool] = []
+    opened = OpenCollections(root, STAMP.encoder, watch=lambda _, stuck: told.append(stuck))
+    before, current = opened("harbour"), root / "harbour" / "CURRENT"
+    sound = current.read_bytes()
+    current.write_text("?")
     assert opened("harbour") is before
     with pytest.raises(CollectionError, match="CURRENT"):
         OpenCollections(root, STAMP.encoder)("harbour")
+    current.write_bytes(sound)
+    assert [opened("harbour") for _ in range(2)] == [before] * 2
+    assert told == [False, True, False]
 
 
 def test_another_collection_under_the_name_is_no_later_generation(

@@ -18,7 +18,7 @@ from mrag.query.question import Question
 from mrag.schema import Pool
 from mrag.settings import parse_settings
 from serve.access import Key
-from serve.metrics import Meters
+from serve.metrics import CollectionMeters, Meters
 from serve.request_log import LOGGER
 from tests.served import Stages, client
 
@@ -201,6 +201,7 @@ async def test_a_fault_is_a_line_too(lines: list[str], monkeypatch: pytest.Monke
 
 def test_the_dashboard_and_the_page_name_what_is_counted(kept: Any) -> None:
     Meters()
+    CollectionMeters()
     board = (ROOT / "cluster" / "grafana-dashboard.json").read_text("utf-8")
     panels = json.loads(board)["panels"]
     page = (ROOT / "docs" / "service.md").read_text("utf-8")
