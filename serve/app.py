@@ -17,7 +17,7 @@ from ray.serve import Application
 from ray.serve.config import BackpressureConfig
 
 from mrag.collection.manifest import Part
-from mrag.settings import DeploymentSettings, Settings, load_settings, require_absolute_root
+from mrag.settings import DeploymentSettings, Settings, StageName, load_settings, require_absolute_root
 from serve.access import keyring_of
 from serve.admission import SPARE
 from serve.deployments import (
@@ -50,22 +50,35 @@ def build_app(arguments: Arguments) -> Application:
 
 
 def build_graph(settings: Settings) -> Application:
-    """Every stage is a deployment of its own; the three that ask a model share one engine."""
+    """Every stage is a deployment of its own; the three share one engine but for `stage_models`."""
     require_absolute_root(settings)
     keyring_of(settings)
     serve = settings.serve
     encoder = deployed(EncoderDeployment, serve.encoder).bind(settings)
-    model = deployed(LanguageModelDeployment, serve.language_model).bind(settings)
+    model = deployed(LanguageModelDeployment, serve.language_model).bind(settings.language_model)
     parts = [Part(index, serve.parts) for index in range(serve.parts if serve.parts > 1 else 0)]
     searchers = [part_searcher(settings, part) for part in parts]
     retriever = deployed(RetrieverDeployment, serve.retriever).bind(settings, encoder, *searchers)
-    selector = deployed(SelectorDeployment, serve.selector).bind(settings, model)
-    extractor = deployed(ExtractorDeployment, serve.extractor).bind(settings, model)
-    generator = deployed(GeneratorDeployment, serve.generator).bind(settings, model)
+    selector, extractor, generator = (
+        deployed(core, bounds).bind(settings, own_model(settings, core.stage) or model)
+        for core, bounds in (
+            (SelectorDeployment, serve.selector),
+            (ExtractorDeployment, serve.extractor),
+            (GeneratorDeployment, serve.generator),
+        )
+    )
     # Its own bounds are kept inside it (`Admission`), where health is still told beyond them.
     room = serve.gateway.max_ongoing + serve.gateway.max_queued + SPARE
     gateway = deployed(Gateway, serve.gateway).options(max_ongoing_requests=room)
     return gateway.bind(settings, retriever, selector, extractor, generator)
+
+
+def own_model(settings: Settings, stage: StageName) -> Application | None:
+    """The engine of a stage that has a model of its own; its name tells whose it is."""
+    if settings.model_of(stage) == settings.language_model:
+        return None
+    deployment = deployed(LanguageModelDeployment, settings.serve.language_model)
+    return deployment.options(name=f"LanguageModel-{stage}").bind(settings.model_of(stage))
 
 
 def part_searcher(settings: Settings, part: Part) -> Application:

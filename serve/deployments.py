@@ -27,7 +27,7 @@ from mrag.query.select import Selection, Selector
 from mrag.query.spread import Hits, PartSearcher, Spread
 from mrag.query.streaming import as_told
 from mrag.schema import Candidate, Pool, Query, Vectors
-from mrag.settings import SaneReader, Settings
+from mrag.settings import LanguageModelSettings, SaneReader, Settings, StageName
 from serve.batching import Together
 from serve.calls import Limit
 from serve.metrics import CollectionMeters
@@ -55,13 +55,13 @@ class EncoderDeployment:
 
 
 class LanguageModelDeployment:
-    """One engine, which all three stages that ask a model share; opened anew when it dies.
+    """One engine, which the stages share that ask its model; opened anew when it dies.
 
     Ray Serve awaits an asynchronous constructor, so that a replica is ready when its engine is.
     """
 
-    async def __init__(self, settings: Settings) -> None:  # type: ignore[misc]
-        self._model = await open_reviving_model(settings.language_model)
+    async def __init__(self, settings: LanguageModelSettings) -> None:  # type: ignore[misc]
+        self._model = await open_reviving_model(settings)
 
     async def identity(self) -> str:
         """The engine's name."""
@@ -191,18 +191,21 @@ def warm(collections: OpenCollections, settings: Settings) -> None:
 
 
 class ModelStage:
-    """A stage that asks the served engine; ready when it can count that engine's tokens."""
+    """A stage that asks a served engine; ready when it can count that engine's tokens."""
 
+    stage: StageName
     core: Callable[[LanguageModel, Settings], Any]
 
     async def __init__(self, settings: Settings, engine: Any) -> None:  # type: ignore[misc]
-        counter = await counting_model(settings.language_model)
+        counter = await counting_model(settings.model_of(self.stage))
         limit = Limit("language_model", settings.serve.language_model.timeout_s)
         self._core = type(self).core(RemoteLanguageModel(engine, counter, limit), settings)
 
 
 class SelectorDeployment(ModelStage):
     """Chooses k of the pool by their synopses."""
+
+    stage = "select"
 
     @staticmethod
     def core(model: LanguageModel, settings: Settings) -> Selector:
@@ -219,6 +222,8 @@ class SelectorDeployment(ModelStage):
 
 class ExtractorDeployment(ModelStage):
     """Extracts the evidence table and verifies it."""
+
+    stage = "extract"
 
     @staticmethod
     def core(model: LanguageModel, settings: Settings) -> EvidenceExtractor:
@@ -240,6 +245,8 @@ class ExtractorDeployment(ModelStage):
 
 class GeneratorDeployment(ModelStage):
     """Answers from values, from a table, or from raw units; rewrites questions that follow others."""
+
+    stage = "generate"
 
     @staticmethod
     def core(model: LanguageModel, settings: Settings) -> tuple[Generator, Rewriter]:

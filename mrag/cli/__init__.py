@@ -255,17 +255,14 @@ def ask(
 async def answer_locally(settings: Settings, text: str, filters: Iterable[str] = ()) -> Answer:
     """One question through a pipeline of this process; the engine is given back at the end."""
     from mrag.collection.filter_forms import short_filter
-    from mrag.models.opening import open_encoder, open_language_model
+    from mrag.models.opening import open_encoder, open_language_model, opened_by_stage
     from mrag.query.local import local_pipeline
     from mrag.query.question import question_for
 
     question = question_for(settings, text, filter=short_filter(filters))
     encoder = open_encoder(settings.encoder)
-    model = await open_language_model(settings.language_model)
-    try:
-        return await local_pipeline(settings, model, encoder).answer(question)
-    finally:
-        await model.close()
+    async with opened_by_stage(settings, open_language_model) as models:
+        return await local_pipeline(settings, models, encoder).answer(question)
 
 
 @app.command()

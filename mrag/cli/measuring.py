@@ -142,7 +142,7 @@ def counting_bar(what: str, total: int) -> Iterator[Callable[[], None]]:
 
 def fetch_all(settings: Sequence[Settings], retrieval_only: bool) -> None:
     """Fetches what asking questions needs of weights and is not here."""
-    engines = [one.language_model for one in settings if not retrieval_only]
+    engines = [engine for one in settings for engine in one.answering_models if not retrieval_only]
     fetch_weights([one.encoder for one in settings], engines, aside)
 
 

@@ -107,7 +107,7 @@ def two_columns(rows: Iterable[tuple[str, str]], title: str | None = None) -> Ta
 
 def fetch_models(settings: Settings, to: Console) -> None:
     """Fetches what the settings need of weights, each with a bar; nothing for what is here already."""
-    fetch_weights([settings.encoder], [settings.indexing_model, settings.language_model], to)
+    fetch_weights([settings.encoder], [settings.indexing_model, *settings.answering_models], to)
 
 
 def fetch_weights(

@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import get_args
 
 from mrag.collection import read_manifest
 from mrag.errors import NotFoundError
@@ -17,7 +18,7 @@ from mrag.indexing.report import Report
 from mrag.indexing.run import index_folder
 from mrag.models.encoder import Encoder
 from mrag.models.opening import open_encoder
-from mrag.settings import EncoderSettings, LanguageModelSettings
+from mrag.settings import EncoderSettings, LanguageModelSettings, Settings, StageName
 
 Told = Callable[[Case, Report], None]
 
@@ -81,7 +82,7 @@ async def compare(
                 case.settings,
                 case.questions,
                 models.encoder(case.settings.encoder),
-                None if retrieval_only else await models.language_model(case.settings.language_model),
+                None if retrieval_only else await models.of_stages(case.settings),
                 cutoffs,
                 progress,
                 at_once,
@@ -98,20 +99,28 @@ class _Models:
     def __init__(self, replies: Path | None) -> None:
         self._replies = replies
         self._encoder: tuple[EncoderSettings, Encoder] | None = None
-        self._model: tuple[LanguageModelSettings, KeepingModel] | None = None
+        self._opened: list[tuple[LanguageModelSettings, KeepingModel]] = []
 
     def encoder(self, settings: EncoderSettings) -> Encoder:
         if self._encoder is None or self._encoder[0] != settings:
             self._encoder = settings, open_encoder(settings)
         return self._encoder[1]
 
-    async def language_model(self, settings: LanguageModelSettings) -> KeepingModel:
-        if self._model is None or self._model[0] != settings:
-            await self.close()
-            self._model = settings, await open_keeping_model(settings, self._replies)
-        return self._model[1]
+    async def of_stages(self, settings: Settings) -> dict[StageName, KeepingModel]:
+        """The model of each stage; those that this case does not ask are closed before others open."""
+        await self.close(settings.answering_models)
+        return {stage: await self._model(settings.model_of(stage)) for stage in get_args(StageName)}
 
-    async def close(self) -> None:
-        if self._model:
-            await self._model[1].close()
-            self._model = None
+    async def _model(self, settings: LanguageModelSettings) -> KeepingModel:
+        for known, model in self._opened:
+            if known == settings:
+                return model
+        model = await open_keeping_model(settings, self._replies)
+        self._opened.append((settings, model))
+        return model
+
+    async def close(self, but: Sequence[LanguageModelSettings] = ()) -> None:
+        """Closes all `but` those of these settings."""
+        for known, model in [one for one in self._opened if one[0] not in but]:
+            self._opened.remove((known, model))
+            await model.close()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
-from contextlib import AsyncExitStack, closing
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,13 +19,13 @@ from mrag.evaluation.metrics import exact_match, f1
 from mrag.evaluation.questions import GoldQuestion
 from mrag.indexing.concurrency import all_of
 from mrag.models.encoder import Encoder
-from mrag.models.opening import open_encoder
+from mrag.models.opening import open_encoder, opened_by_stage
 from mrag.query.local import encoding, local_pipeline
 from mrag.query.pipeline import Pipeline
 from mrag.query.question import question_for
 from mrag.query.retrieve import Retriever
 from mrag.schema import Answer, Candidate, Source, Usage
-from mrag.settings import SaneReader, Settings
+from mrag.settings import LanguageModelSettings, SaneReader, Settings, StageName
 
 CUTOFFS = (1, 5, 10, 20)
 RETRIEVALS_AT_ONCE = 4
@@ -57,26 +57,28 @@ async def evaluate(
     collection, ModelError where no model opens.
     """
     encoder = open_encoder(settings.encoder)
-    async with AsyncExitStack() as stack:
-        model = None
-        if not retrieval_only:
-            model = await open_keeping_model(settings.language_model, replies)
-            stack.push_async_callback(model.close)
-        return await measured(settings, questions, encoder, model, cutoffs, progress)
+    if retrieval_only:
+        return await measured(settings, questions, encoder, None, cutoffs, progress)
+
+    async def opened(model: LanguageModelSettings) -> KeepingModel:
+        return await open_keeping_model(model, replies)
+
+    async with opened_by_stage(settings, opened) as models:
+        return await measured(settings, questions, encoder, models, cutoffs, progress)
 
 
 async def measured(
     settings: Settings,
     questions: Sequence[GoldQuestion],
     encoder: Encoder,
-    model: KeepingModel | None,
+    models: Mapping[StageName, KeepingModel] | None,
     cutoffs: Sequence[int] = CUTOFFS,
     progress: Progress | None = None,
     at_once: int | None = None,
 ) -> Evaluation:
-    """The same with what is open already; without a `model` retrieval alone is measured.
+    """The same with what is open already; without `models` retrieval alone is measured.
 
-    `at_once` is the number of questions under way, by default what the model's settings allow.
+    `at_once` is the number of questions under way, by default what the settings of all its models allow.
     """
     place = settings.collection
     fingerprint = await asyncio.to_thread(lambda: encoder.fingerprint)
@@ -84,16 +86,18 @@ async def measured(
         lambda: Collection.open(place.root, place.name, encoder_fingerprint=fingerprint, dense=settings.dense)
     )
     with closing(collection):
-        if model:
-            pipeline = local_pipeline(settings, model, encoder, lambda _: collection)
+        if models:
+            pipeline = local_pipeline(settings, models, encoder, lambda _: collection)
         else:
             pipeline = Pipeline(Retriever(lambda _: collection, encoding(encoder)).retrieve, None, None, None)
-        usual = settings.language_model.max_concurrency if model else RETRIEVALS_AT_ONCE
-        measuring = _Measuring(settings, pipeline, collection, sorted(cutoffs), model is not None)
+        bounds = [one.max_concurrency for one in settings.answering_models] if models else []
+        usual = min(bounds, default=RETRIEVALS_AT_ONCE)
+        measuring = _Measuring(settings, pipeline, collection, sorted(cutoffs), models is not None)
         started = time.monotonic()
         rows = await measuring.all(questions, at_once or usual, progress)
-        if model and model.refused:
-            raise model.refused
+        for model in (models or {}).values():
+            if model.refused:
+                raise model.refused
         return Evaluation(collection.manifest.generation, tuple(rows), time.monotonic() - started)
 
 

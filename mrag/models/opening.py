@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import TypeVar, get_args
 
 from mrag.models.encoder import Encoder
 from mrag.models.language_model import LanguageModel
@@ -16,8 +19,12 @@ from mrag.settings import (
     LanguageModelSettings,
     OpenAISettings,
     ScriptedSettings,
+    Settings,
+    StageName,
     VllmSettings,
 )
+
+_M = TypeVar("_M", bound=LanguageModel)
 
 
 async def open_language_model(settings: LanguageModelSettings) -> LanguageModel:
@@ -39,6 +46,24 @@ async def open_reviving_model(settings: LanguageModelSettings) -> LanguageModel:
         return await open_language_model(settings)
 
     return RevivingModel(await opened(), opened)
+
+
+@asynccontextmanager
+async def opened_by_stage(
+    settings: Settings, opener: Callable[[LanguageModelSettings], Awaitable[_M]]
+) -> AsyncIterator[dict[StageName, _M]]:
+    """The model that each stage of a question asks: each is opened once, and closed at the end."""
+    async with AsyncExitStack() as stack:
+        opened: list[tuple[LanguageModelSettings, _M]] = []
+        for wanted in settings.answering_models:
+            if all(wanted != known for known, _ in opened):
+                model = await opener(wanted)
+                stack.push_async_callback(model.close)
+                opened.append((wanted, model))
+        yield {
+            stage: next(model for known, model in opened if known == settings.model_of(stage))
+            for stage in get_args(StageName)
+        }
 
 
 async def counting_model(settings: LanguageModelSettings) -> LanguageModel:

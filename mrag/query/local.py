@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
-from typing import Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol, get_args
 
 from mrag.models.encoder import Encoder, Kind
 from mrag.models.language_model import LanguageModel
@@ -19,7 +19,7 @@ from mrag.query.retrieve import Encode, Retriever
 from mrag.query.rewrite import Rewriter
 from mrag.query.select import Selector
 from mrag.schema import Vectors
-from mrag.settings import Settings
+from mrag.settings import Settings, StageName
 
 
 class Opened(Searchable, Readable, Protocol):
@@ -28,21 +28,25 @@ class Opened(Searchable, Readable, Protocol):
 
 def local_pipeline(
     settings: Settings,
-    model: LanguageModel,
+    model: LanguageModel | Mapping[StageName, LanguageModel],
     encoder: Encoder,
     open_collection: Callable[[str], Opened] | None = None,
 ) -> Pipeline:
-    """All stages as objects of this process, over the collections below the root of the settings."""
+    """All stages as objects of this process, over the collections below the root of the settings.
+
+    They ask one model, or one each.
+    """
+    models = model if isinstance(model, Mapping) else dict.fromkeys(get_args(StageName), model)
     opener = open_collection or OpenCollections(settings.collection.root, encoder.fingerprint, settings.dense)
-    generator = Generator(model)
+    generator = Generator(models["generate"])
     return Pipeline(
         Retriever(opener, encoding(encoder)).retrieve,
-        Selector(model).select,
-        EvidenceExtractor(model, load_blueprints(settings.blueprints_folder)).extract,
+        Selector(models["select"]).select,
+        EvidenceExtractor(models["extract"], load_blueprints(settings.blueprints_folder)).extract,
         generator.generate,
         Neighbours(opener).around,
         generator.generate,
-        Rewriter(model).rewrite,
+        Rewriter(models["generate"]).rewrite,
     )
 
 

@@ -23,6 +23,7 @@ from mrag.settings.models import (
     OpenAISettings,
     RateSettings,
     ScriptedSettings,
+    StageName,
     VllmSettings,
 )
 from mrag.settings.storage import CollectionSettings, DenseSettings, SparseSettings
@@ -61,6 +62,7 @@ __all__ = [
     "ScriptedSettings",
     "Settings",
     "SparseSettings",
+    "StageName",
     "StageSettings",
     "Strict",
     "SynopsisSettings",

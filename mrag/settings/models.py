@@ -65,6 +65,17 @@ LanguageModelSettings = Annotated[
 ]
 
 
+StageName = Literal["select", "extract", "generate"]
+
+
+class StageModels(Strict):
+    """Language models of single stages of a question; one that has none asks `language_model`."""
+
+    select: LanguageModelSettings | None = None
+    extract: LanguageModelSettings | None = None
+    generate: LanguageModelSettings | None = None
+
+
 class RateSettings(Strict):
     """What a model costs, for `mrag plan`: money for a million tokens, and tokens per second."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from pydantic import Field, ValidationError, model_validator
 
@@ -14,7 +14,14 @@ from mrag.settings.address import store_address
 from mrag.settings.cluster import JobSettings, ServeSettings
 from mrag.settings.extraction import DocumentSettings, ExtractionSettings
 from mrag.settings.method import Method
-from mrag.settings.models import EncoderSettings, LanguageModelSettings, RateSettings, VllmSettings
+from mrag.settings.models import (
+    EncoderSettings,
+    LanguageModelSettings,
+    RateSettings,
+    StageModels,
+    StageName,
+    VllmSettings,
+)
 from mrag.settings.storage import CollectionSettings, DenseSettings, SparseSettings
 from mrag.settings.strict import Strict
 from mrag.yaml_tree import read_yaml
@@ -23,8 +30,9 @@ from mrag.yaml_tree import read_yaml
 class Settings(Strict):
     """The whole tree. `method` may be written as the name of a shipped method.
 
-    `extractor` is the language model of indexing; without it, `language_model` does both. The YAML files
-    of `blueprints_folder` are blueprints beside the shipped ones.
+    `extractor` is the language model of indexing; without it, `language_model` does both. `stage_models`
+    are those of single stages of a question. The YAML files of `blueprints_folder` are blueprints beside the
+    shipped ones.
     """
 
     method: Method = Method()
@@ -33,6 +41,7 @@ class Settings(Strict):
     extraction: ExtractionSettings = ExtractionSettings()
     language_model: LanguageModelSettings = VllmSettings()
     extractor: LanguageModelSettings | None = None
+    stage_models: StageModels = StageModels()
     rates: dict[str, RateSettings] = Field(default_factory=dict)
     encoder: EncoderSettings = EncoderSettings()
     dense: DenseSettings = DenseSettings()
@@ -53,6 +62,25 @@ class Settings(Strict):
         if self.job.served and self.extractor:
             raise ValueError("job.served asks the service's language_model: leave extractor out")
         return self
+
+    @model_validator(mode="after")
+    def _no_model_is_idle(self) -> Settings:
+        if all(getattr(self.stage_models, stage) for stage in get_args(StageName)):
+            raise ValueError(
+                "stage_models names one for every stage, so that language_model answers nothing: "
+                "name the model of one of them there"
+            )
+        return self
+
+    def model_of(self, stage: StageName) -> LanguageModelSettings:
+        """The language model that a stage of a question asks."""
+        own: LanguageModelSettings | None = getattr(self.stage_models, stage)
+        return own or self.language_model
+
+    @property
+    def answering_models(self) -> list[LanguageModelSettings]:
+        """Those that questions are asked, one for each stage."""
+        return [self.model_of(stage) for stage in get_args(StageName)]
 
     @property
     def indexing_model(self) -> LanguageModelSettings:

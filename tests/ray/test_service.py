@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import signal
 import threading
 import time
@@ -25,8 +26,8 @@ from mrag.settings import parse_settings
 ALMA = "The ferry Alma was built in 1962."
 ANSWER = "Alma was built in 1962."
 FILE = "boats/alma #1.md"
+SELECTING = {"purpose": "select", "reply": {"selected": [1]}}
 RULES = (
-    {"purpose": "select", "reply": {"selected": [1]}},
     {
         "purpose": "evidence",
         "reply": {"table": {"schema": "ATOMIC", "rows": [{"source": "S1", "fact": ALMA}]}},
@@ -34,7 +35,8 @@ RULES = (
     {"purpose": "answer", "reply": ANSWER},
     {"purpose": "ready", "reply": "Yes"},
 )
-STAGES = ["Retriever", "Encoder", "Selector", "Extractor", "Generator", "LanguageModel"]
+ENGINES = ["LanguageModel", "LanguageModel-select"]
+STAGES = ["Retriever", "Encoder", "Selector", "Extractor", "Generator", *ENGINES]
 QUESTION = {"question": "When was Alma built?"}
 
 
@@ -48,11 +50,13 @@ def url(cluster: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str
     (place / "in" / "boats").mkdir(parents=True)
     (place / "in" / FILE).write_text(ALMA)
     (place / "replies.jsonl").write_text("\n".join(map(json.dumps, RULES)))
+    (place / "selecting.jsonl").write_text(json.dumps(SELECTING))
     settings = parse_settings(
         {
             "method": "sane",
             "collection": {"root": place / "root", "name": "harbour"},
             "language_model": {"engine": "scripted", "replies": place / "replies.jsonl"},
+            "stage_models": {"select": {"engine": "scripted", "replies": place / "selecting.jsonl"}},
             "serve": {"port": free_port(8000), "language_model": {"num_cpus": 0.1}},
         }
     )
@@ -107,7 +111,8 @@ def test_the_service_says_that_it_lives_and_that_it_is_ready(url: str) -> None:
 def replica(deployment: str) -> psutil.Process:
     """The process of the one replica of a deployment of this test's cluster."""
     ours = psutil.Process().children(recursive=True)
-    return next(p for p in ours if any(f"mrag:{deployment}" in part for part in p.cmdline()))
+    named = re.compile(rf"mrag:{deployment}(?![\w-])")
+    return next(p for p in ours if any(named.search(part) for part in p.cmdline()))
 
 
 def answered(url: str) -> str:

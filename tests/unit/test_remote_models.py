@@ -76,7 +76,7 @@ async def opened(deployment: type, *arguments: Any) -> Any:
 
 async def test_labels_are_weighed_on_the_other_side(settings: Settings) -> None:
     model = RemoteLanguageModel(
-        Handle(await opened(LanguageModelDeployment, settings)), counter=ScriptedModel([])
+        Handle(await opened(LanguageModelDeployment, settings.language_model)), counter=ScriptedModel([])
     )
     choice = await model.choose(REQUEST, ["A", "B"])
     assert list(choice.logprobs) == ["A", "B"]
@@ -101,7 +101,7 @@ async def test_an_engine_that_can_not_weigh_them_is_known_as_such() -> None:
 async def test_a_selector_asks_the_engine_in_any_form(
     settings: Settings, form: str, chosen: int, calls: int
 ) -> None:
-    engine = Handle(await opened(LanguageModelDeployment, settings))
+    engine = Handle(await opened(LanguageModelDeployment, settings.language_model))
     selector = Handle(await opened(SelectorDeployment, settings, engine))
     reader = SaneReader(k=1, select=form, rank_weight=0)  # type: ignore[arg-type]
     selection: Selection = await call(selector.select, "Which pier?", SIX, reader, 30.0)
