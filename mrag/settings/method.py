@@ -161,5 +161,5 @@ class Method(Strict):
     """
 
     builder: BuilderSettings = MarkersBuilder()
-    retrieval: RetrievalSettings = RetrievalSettings(name="keys+units")
+    retrieval: RetrievalSettings = RetrievalSettings(name="keys+units", fusion="scores")
     reader: ReaderSettings = SaneReader(select="likelihood", max_rows=6)
