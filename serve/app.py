@@ -91,7 +91,7 @@ def deployed(core: type, settings: DeploymentSettings) -> ray_serve.Deployment:
     """A deployment with its bounds; a fixed number of replicas where both are one, else autoscaling.
 
     Beyond its queue the ingress answers 503 by itself, and the others raise BackPressureError where they
-    are asked.
+    are asked. A call of a stage is no line in Ray's log: the gateway writes one of each request.
     """
     bounds = {
         "min_replicas": settings.min_replicas,
@@ -106,6 +106,7 @@ def deployed(core: type, settings: DeploymentSettings) -> ray_serve.Deployment:
         autoscaling_config=None if fixed else bounds,
         max_ongoing_requests=settings.max_ongoing,
         max_queued_requests=settings.max_queued,
+        logging_config={"enable_access_log": False},
         backpressure_config=BackpressureConfig(retry_after_s=RETRY_AFTER_S),
         ray_actor_options={"num_cpus": settings.num_cpus, "num_gpus": settings.num_gpus},
     )
