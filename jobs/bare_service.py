@@ -4,17 +4,15 @@ and Lucene itself. The benchmark of the service is against it.
 
 from __future__ import annotations
 
-import logging
 import threading
 from typing import Annotated, Any
 
-import ray
 import typer
 from ray import serve as ray_serve
 from starlette.requests import Request
 
 from jobs.bare_search import bare_faiss, bare_lucene
-from jobs.connection import WITH_JAVA
+from jobs.connection import connect
 from mrag.cli.terminal import Config, Overrides
 from mrag.models.opening import open_encoder
 from mrag.settings import Settings, load_settings
@@ -48,7 +46,7 @@ def main(
 ) -> None:
     """Deploy it beside the service on its cluster, until it is ended."""
     settings = load_settings(config, tuple(overrides or ()))
-    ray.init(address=address, log_to_driver=False, logging_level=logging.WARNING, runtime_env=WITH_JAVA)
+    connect(address)
     deployment = ray_serve.deployment(Bare, ray_actor_options={"num_cpus": 0.1}, max_ongoing_requests=64)
     ray_serve.run(deployment.bind(settings), name="bare", route_prefix=PREFIX)
     typer.echo(READY)

@@ -32,7 +32,7 @@ from jobs.quickstart import Chosen, place, service
 from mrag.cli.terminal import Overrides, aside
 from mrag.errors import MragError
 from mrag.indexing.run import index_folder
-from mrag.models.opening import open_encoder, open_language_model
+from mrag.models.opening import open_encoder, open_language_model, opened_by_stage
 from mrag.query.local import local_pipeline
 from mrag.query.question import question_for
 
@@ -125,17 +125,16 @@ def retrieval_bound(bench: Bench, url: str) -> Bound:
 async def in_process(bench: Bench) -> float:
     """The median seconds of the same questions through the same stages in this process."""
     settings = bench.chosen.settings
-    model = await open_language_model(settings.language_model)
-    pipeline = local_pipeline(settings, model, open_encoder(settings.encoder))
     questions = [question_for(settings, one.question) for one in bench.asked]
     taken: list[float] = []
-    for turn in range(TURNS):
-        for question in questions:
-            started = time.perf_counter()
-            await pipeline.answer(question)
-            if turn:  # The first opens the collection and starts Java.
-                taken.append(time.perf_counter() - started)
-    await model.close()
+    async with opened_by_stage(settings, open_language_model) as models:
+        pipeline = local_pipeline(settings, models, open_encoder(settings.encoder))
+        for turn in range(TURNS):
+            for question in questions:
+                started = time.perf_counter()
+                await pipeline.answer(question)
+                if turn:  # The first opens the collection and starts Java.
+                    taken.append(time.perf_counter() - started)
     return median(taken)
 
 

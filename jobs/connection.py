@@ -13,9 +13,9 @@ from mrag.errors import MragError
 WITH_JAVA = {"env_vars": {"RAY_DISABLE_FAILURE_SIGNAL_HANDLER": "1"}}
 
 
-def connect() -> None:
-    """Joins the cluster that the job was submitted to, or starts one of this process."""
-    ray.init(logging_level=logging.WARNING, log_to_driver=False, runtime_env=WITH_JAVA)
+def connect(address: str | None = None) -> None:
+    """Joins the cluster at the address; by default that of the job, or one of this process."""
+    ray.init(address, logging_level=logging.WARNING, log_to_driver=False, runtime_env=WITH_JAVA)
 
 
 def cause(error: RayTaskError) -> Exception:

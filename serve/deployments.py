@@ -118,6 +118,7 @@ class RetrieverDeployment:
     async def __init__(self, settings: Settings, encoder: Any, *parts: Any) -> None:  # type: ignore[misc]
         limit = Limit("encoder", settings.serve.encoder.timeout_s)
         root, encode = settings.collection.root, RemoteEncoder(encoder, limit).encode
+        watch = CollectionMeters().opened
         if parts:
             spread = Spread(
                 [RemoteSearcher(part) for part in parts],
@@ -125,14 +126,10 @@ class RetrieverDeployment:
                 settings.serve.partial,
             )
             prepare = awaited(spread.prepare)
-            collections = OpenCollections(
-                root, fingerprint(settings), legs=(), prepare=prepare, watch=CollectionMeters().opened
-            )
+            collections = OpenCollections(root, fingerprint(settings), legs=(), prepare=prepare, watch=watch)
             self._core = Retriever(collections, encode, spread.search)
         else:
-            collections = OpenCollections(
-                root, fingerprint(settings), settings.dense, watch=CollectionMeters().opened
-            )
+            collections = OpenCollections(root, fingerprint(settings), settings.dense, watch=watch)
             await asyncio.to_thread(warm, collections, settings)
             self._core = Retriever(collections, encode)
         self._neighbours = Neighbours(collections)

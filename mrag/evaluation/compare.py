@@ -6,19 +6,19 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from typing import get_args
 
 from mrag.collection import read_manifest
 from mrag.errors import NotFoundError
 from mrag.evaluation.evaluate import Evaluation, Progress, measured
 from mrag.evaluation.experiment import Case
-from mrag.evaluation.kept_replies import KeepingModel, open_keeping_model
+from mrag.evaluation.kept_replies import open_keeping_model
 from mrag.indexing.report import Report
 from mrag.indexing.run import index_folder
 from mrag.models.encoder import Encoder
-from mrag.models.opening import open_encoder
-from mrag.settings import EncoderSettings, LanguageModelSettings, Settings, StageName
+from mrag.models.opening import OpenedModels, open_encoder
+from mrag.settings import EncoderSettings
 
 Told = Callable[[Case, Report], None]
 
@@ -75,13 +75,13 @@ async def compare(
     if absent := missing(cases):
         names = ", ".join(case.settings.collection.name for case in absent)
         raise NotFoundError("collection", f"These collections are not there: {names}. Index them first.")
-    models = _Models(replies)
+    encoder, models = _Encoders(), OpenedModels(partial(open_keeping_model, folder=replies))
     try:
         return [
             await measured(
                 case.settings,
                 case.questions,
-                models.encoder(case.settings.encoder),
+                encoder(case.settings.encoder),
                 None if retrieval_only else await models.of_stages(case.settings),
                 cutoffs,
                 progress,
@@ -93,34 +93,13 @@ async def compare(
         await models.close()
 
 
-class _Models:
-    """Those of the case under way, which stay as long as the next one wants the same."""
+class _Encoders:
+    """That of the case under way, which stays as long as the next one wants the same."""
 
-    def __init__(self, replies: Path | None) -> None:
-        self._replies = replies
-        self._encoder: tuple[EncoderSettings, Encoder] | None = None
-        self._opened: list[tuple[LanguageModelSettings, KeepingModel]] = []
+    def __init__(self) -> None:
+        self._opened: tuple[EncoderSettings, Encoder] | None = None
 
-    def encoder(self, settings: EncoderSettings) -> Encoder:
-        if self._encoder is None or self._encoder[0] != settings:
-            self._encoder = settings, open_encoder(settings)
-        return self._encoder[1]
-
-    async def of_stages(self, settings: Settings) -> dict[StageName, KeepingModel]:
-        """The model of each stage; those that this case does not ask are closed before others open."""
-        await self.close(settings.answering_models)
-        return {stage: await self._model(settings.model_of(stage)) for stage in get_args(StageName)}
-
-    async def _model(self, settings: LanguageModelSettings) -> KeepingModel:
-        for known, model in self._opened:
-            if known == settings:
-                return model
-        model = await open_keeping_model(settings, self._replies)
-        self._opened.append((settings, model))
-        return model
-
-    async def close(self, but: Sequence[LanguageModelSettings] = ()) -> None:
-        """Closes all `but` those of these settings."""
-        for known, model in [one for one in self._opened if one[0] not in but]:
-            self._opened.remove((known, model))
-            await model.close()
+    def __call__(self, settings: EncoderSettings) -> Encoder:
+        if self._opened is None or self._opened[0] != settings:
+            self._opened = settings, open_encoder(settings)
+        return self._opened[1]

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ from mrag.query.pipeline import Pipeline
 from mrag.query.question import question_for
 from mrag.query.retrieve import Retriever
 from mrag.schema import Answer, Candidate, Source, Usage
-from mrag.settings import LanguageModelSettings, SaneReader, Settings, StageName
+from mrag.settings import SaneReader, Settings, StageName
 
 CUTOFFS = (1, 5, 10, 20)
 RETRIEVALS_AT_ONCE = 4
@@ -59,11 +60,7 @@ async def evaluate(
     encoder = open_encoder(settings.encoder)
     if retrieval_only:
         return await measured(settings, questions, encoder, None, cutoffs, progress)
-
-    async def opened(model: LanguageModelSettings) -> KeepingModel:
-        return await open_keeping_model(model, replies)
-
-    async with opened_by_stage(settings, opened) as models:
+    async with opened_by_stage(settings, partial(open_keeping_model, folder=replies)) as models:
         return await measured(settings, questions, encoder, models, cutoffs, progress)
 
 

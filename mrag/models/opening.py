@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import TypeVar, get_args
+from typing import Generic, TypeVar, get_args
 
 from mrag.models.encoder import Encoder
 from mrag.models.language_model import LanguageModel
@@ -48,22 +48,44 @@ async def open_reviving_model(settings: LanguageModelSettings) -> LanguageModel:
     return RevivingModel(await opened(), opened)
 
 
+class OpenedModels(Generic[_M]):
+    """Language models that stay open from one use to the next, each of their settings opened once."""
+
+    def __init__(self, opener: Callable[[LanguageModelSettings], Awaitable[_M]]) -> None:
+        self._opener = opener
+        self._opened: list[tuple[LanguageModelSettings, _M]] = []
+
+    async def of_stages(self, settings: Settings) -> dict[StageName, _M]:
+        """The model that each stage of a question asks; what none asks is closed before others open."""
+        await self.close(settings.answering_models)
+        return {stage: await self._model(settings.model_of(stage)) for stage in get_args(StageName)}
+
+    async def _model(self, settings: LanguageModelSettings) -> _M:
+        for known, model in self._opened:
+            if known == settings:
+                return model
+        model = await self._opener(settings)
+        self._opened.append((settings, model))
+        return model
+
+    async def close(self, but: Sequence[LanguageModelSettings] = ()) -> None:
+        """Closes all `but` those of these settings; one that fails to keeps no other from it."""
+        async with AsyncExitStack() as stack:
+            for known, model in [one for one in self._opened if one[0] not in but]:
+                self._opened.remove((known, model))
+                stack.push_async_callback(model.close)
+
+
 @asynccontextmanager
 async def opened_by_stage(
     settings: Settings, opener: Callable[[LanguageModelSettings], Awaitable[_M]]
 ) -> AsyncIterator[dict[StageName, _M]]:
     """The model that each stage of a question asks: each is opened once, and closed at the end."""
-    async with AsyncExitStack() as stack:
-        opened: list[tuple[LanguageModelSettings, _M]] = []
-        for wanted in settings.answering_models:
-            if all(wanted != known for known, _ in opened):
-                model = await opener(wanted)
-                stack.push_async_callback(model.close)
-                opened.append((wanted, model))
-        yield {
-            stage: next(model for known, model in opened if known == settings.model_of(stage))
-            for stage in get_args(StageName)
-        }
+    models = OpenedModels(opener)
+    try:
+        yield await models.of_stages(settings)
+    finally:
+        await models.close()
 
 
 async def counting_model(settings: LanguageModelSettings) -> LanguageModel:
