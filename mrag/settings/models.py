@@ -13,7 +13,8 @@ from mrag.settings.strict import Strict
 class VllmSettings(Strict):
     """The engine in this process. `model` is a name that `mrag models` lists, a hub id or a folder.
 
-    `memory_fraction` is of the GPU's memory, or of main memory on a machine without one.
+    `memory_fraction` is of the GPU's memory, or of main memory on a machine without one. The `dtype` that
+    is computed in is `auto`: as the weights are stored, or single precision on a processor without AVX-512.
     """
 
     engine: Literal["vllm"] = "vllm"
@@ -24,6 +25,7 @@ class VllmSettings(Strict):
     memory_fraction: float = Field(0.3, gt=0, le=1)
     kv_cache_gib: float = Field(2.0, gt=0)
     tensor_parallel: int = Field(1, ge=1)
+    dtype: Literal["auto", "bfloat16", "float16", "float32"] = "auto"
     enforce_eager: bool = True
 
 

@@ -232,6 +232,23 @@ def test_on_few_cores_the_engine_is_one_process_that_computes_on_all(
     assert os.environ["OMP_NUM_THREADS"] == "1"
 
 
+@pytest.mark.parametrize(
+    ("machine", "capability", "asked", "computed"),
+    [
+        ("x86_64", "AVX2", "auto", "float32"),
+        ("x86_64", "AVX2", "bfloat16", "bfloat16"),
+        ("x86_64", "AVX512", "auto", "auto"),
+        ("aarch64", "DEFAULT", "auto", "auto"),
+    ],
+)
+def test_halves_are_computed_in_only_where_the_processor_can(
+    machine: str, capability: str, asked: str, computed: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(vllm_engine.platform, "machine", lambda: machine)
+    monkeypatch.setattr("torch.backends.cpu.get_cpu_capability", lambda: capability)
+    assert vllm_engine.dtype(ENGINE.model_copy(update={"dtype": asked})) == computed
+
+
 VICTIM = """
 import asyncio
 from mrag.models.opening import open_language_model
