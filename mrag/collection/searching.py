@@ -177,4 +177,4 @@ def _for_words(
     index: SparseIndex, text: str, admitted: Admitted, collection: SparseStatistics | None
 ) -> Search:
     words = index.words(text, collection.languages if collection else ())
-    return partial(index.search, words, collection or index.statistics(words), documents=admitted.documents)
+    return partial(index.search, words, collection, documents=admitted.documents)

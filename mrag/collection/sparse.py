@@ -40,6 +40,7 @@ MAX_QUERY_WORDS = 1024
 QUERY_SYNTAX = re.compile(r"[\s+\-!():^\[\]\"{}~*?\\/&|<>=]")
 REMEMBERED_WORDS = 1 << 16
 REMEMBERED_DOCUMENTS = 8
+REMEMBERED_SEARCHERS = 8
 
 FIELDS = "org.apache.lucene.document"
 INDEX = "org.apache.lucene.index"
@@ -206,12 +207,14 @@ class SparseIndex:
                 if part.dead
             ]
             self._all = _everything(self._reader)
+            self._lucene_knows = (live.texts, live.words) == (self._all.texts, self._all.words)
             self._languages = {settings.language}
             if settings.language == AUTO:
                 self._languages = _living_languages(self._reader, dead)
         self._frequency = lru_cache(REMEMBERED_WORDS)(partial(_frequency, self._reader))
         self._dead_frequency = lru_cache(REMEMBERED_WORDS)(partial(_dead_frequency, dead))
         self._only = lru_cache(REMEMBERED_DOCUMENTS)(_documents_query)
+        self._by_bm25 = lru_cache(REMEMBERED_SEARCHERS)(partial(_by_bm25, self._reader))
 
     @staticmethod
     def _java() -> AbstractContextManager[None]:
@@ -250,39 +253,40 @@ class SparseIndex:
     def search(
         self,
         words: Sequence[str],
-        collection: SparseStatistics,
+        collection: SparseStatistics | None,
         count: int,
         documents: Documents | None = None,
     ) -> tuple[NDArray[np.float32], Rows]:
-        """Scores and rows of the `count` best, best first, with the statistics of the `collection`.
+        """Scores and rows of the `count` best, best first.
 
-        Dead texts may be among them; only texts with a word of the query are, and only those of the
-        `documents` where they are given: they change no score.
+        They are by the statistics of the `collection`; None: these shards are all of it. Dead texts may be
+        among them; only texts with a word of the query are, and only those of the `documents` where they are
+        given: they change no score.
         """
         with self._java():
-            searcher = _searcher(self._reader)
-            searcher.setSimilarity(self._similarity(collection))
-            query = self._query(words, collection)
+            if collection is None and not self._lucene_knows:
+                collection = self.statistics(words)
+            query = any_of(self._boosts(words, collection) if collection else list(Counter(words).items()))
             if documents is not None:
                 query = _scored_among(query, self._only(documents))
-            scores, rows = _hits(searcher.search(query, count))
+            scores, rows = _hits(self._searcher(collection).search(query, count))
         return scores[scores > 0], rows[scores > 0]
 
-    def _query(self, words: Sequence[str], collection: SparseStatistics) -> Any:
-        clauses = []
+    def _boosts(self, words: Sequence[str], collection: SparseStatistics) -> list[tuple[str, float]]:
+        boosts = []
         for word, repetitions in Counter(words).items():
             if collection.frequencies.get(word, 0) > 0:
                 local = SparseStatistics(self._all.texts, 0, {word: self._frequency(word)})
-                clauses.append((word, repetitions * collection.idf(word) / local.idf(word)))
-        return any_of(clauses)
+                boosts.append((word, repetitions * collection.idf(word) / local.idf(word)))
+        return boosts
 
-    def _similarity(self, collection: SparseStatistics) -> Any:
+    def _searcher(self, collection: SparseStatistics | None) -> Any:
         """BM25 whose k1 (1 - b + b length / average) is that of the collection's average."""
         k1, b = self._settings.k1, self._settings.b
-        ratio = self._all.length / collection.length if collection.length else 1.0
+        ratio = self._all.length / collection.length if collection and collection.length else 1.0
         constant, per_length = k1 * (1 - b), k1 * b * ratio
         k1 = constant + per_length
-        return java_class(f"{SEARCH}.similarities.BM25Similarity")(k1, per_length / k1 if k1 else 0.0)
+        return self._by_bm25(k1, per_length / k1 if k1 else 0.0)
 
     def close(self) -> None:
         """Gives files and memory back; without it Java does, some time after the last reference is gone."""
@@ -327,6 +331,12 @@ def _dead_among(dead: Sequence[tuple[Any, Any]], query: Any) -> int:
 
 def _searcher(reader: Any) -> Any:
     return java_class(f"{SEARCH}.IndexSearcher")(cast(f"{INDEX}.IndexReader", reader))
+
+
+def _by_bm25(reader: Any, k1: float, b: float) -> Any:
+    searcher = _searcher(reader)
+    searcher.setSimilarity(java_class(f"{SEARCH}.similarities.BM25Similarity")(k1, b))
+    return searcher
 
 
 def _hits(found: Any) -> tuple[NDArray[np.float32], Rows]:
