@@ -40,6 +40,7 @@ DEPTH = 20
 SEGMENTS = 16
 APPENDED_DOCUMENTS = 1000
 APPENDS = 3
+WARMING = 20
 SMALL_RECORDS = 10_000
 SPARSE = SparseSettings()
 MB = 1e6
@@ -135,15 +136,22 @@ def vector_of(query: Query) -> Vectors:
 def compared(
     given: Sequence[Query], one: Callable[[Query], Any], other: Callable[[Query], Any]
 ) -> tuple[float, float]:
-    """Median milliseconds of each, asked by turns, so that what else the machine does meets both."""
-    for search in (one, other):
-        search(given[0])
+    """Median milliseconds of each, asked by turns, and first by turns.
+
+    So what else the machine does meets both, and neither finds the other's pages in the processor's caches
+    more often.
+    """
     times: tuple[list[float], list[float]] = ([], [])
+    turns = list(zip((one, other), times, strict=True))
+    for query in given[:WARMING]:
+        for search, _ in turns:
+            search(query)
     for query in given:
-        for search, taken in zip((one, other), times, strict=True):
+        for search, taken in turns:
             started = time.perf_counter()
             search(query)
             taken.append(1000 * (time.perf_counter() - started))
+        turns.reverse()
     return median(times[0]), median(times[1])
 
 

@@ -37,10 +37,15 @@ class ModelSkeleton(ABC):
     is no failure. One instance belongs to one event loop: open one for each.
     """
 
+    computes_together = False
+    """The engine computes its requests together: by default none is late while others come to their end."""
+
     def __init__(self, window_tokens: int, max_concurrency: int, timeout_s: float) -> None:
         self._window_tokens = window_tokens
         self._turns = asyncio.Semaphore(max_concurrency)
         self._timeout_s = timeout_s
+        self._patience: set[asyncio.Timeout] = set()
+        self._moved = float("-inf")
         self._closed = False
 
     @property
@@ -156,8 +161,16 @@ class ModelSkeleton(ABC):
             await self._turns.acquire()
         try:
             yield clock() + self._timeout_s if own is None else own
+            self._move(clock())
         finally:
             self._turns.release()
+
+    def _move(self, now: float) -> None:
+        """A request has come to its end: others that are computed with it are given their time anew."""
+        self._moved = now
+        for limit in self._patience:
+            if not limit.expired():
+                limit.reschedule(now + self._timeout_s)
 
     async def _wait_for_room(self, request: Request) -> None:  # noqa: B027 (most engines need none)
         """Waits where the engine may not be asked as fast as requests come: only their own deadlines run."""
@@ -167,6 +180,9 @@ class ModelSkeleton(ABC):
         limit = asyncio.timeout_at(deadline)
         try:
             async with limit:
+                if self.computes_together and deadline is not None and request.timeout_s is None:
+                    limit.reschedule(max(deadline, self._moved + self._timeout_s))
+                    self._patience.add(limit)
                 yield
         except TimeoutError:
             if not limit.expired():
@@ -176,6 +192,8 @@ class ModelSkeleton(ABC):
                 f"{self.name} did not answer {request.purpose} within {seconds:g} s: "
                 "raise timeout_s or ask fewer things at once."
             ) from None
+        finally:
+            self._patience.discard(limit)
 
     def _empty(
         self, request: Request, paid: Usage | None = None, what: str = "white space"

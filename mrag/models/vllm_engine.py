@@ -52,6 +52,8 @@ class VllmModel(ModelSkeleton):
     that opens a model needs the usual `if __name__ == "__main__":` guard.
     """
 
+    computes_together = True
+
     def __init__(self, settings: VllmSettings) -> None:
         super().__init__(settings.window_tokens, settings.max_concurrency, settings.timeout_s)
         self.settings = settings

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import pickle
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from mrag.errors import ModelError, NoLogprobsError, PromptTooLongError
+from mrag.errors import ModelError, ModelTimeoutError, NoLogprobsError, PromptTooLongError
 from mrag.models.language_model import Choice, Message, Request
 from mrag.models.scripted import Rule, ScriptedModel
 from mrag.models.skeleton import final
@@ -101,3 +102,42 @@ def test_a_final_error_is_final_after_a_journey() -> None:
     assert type(arrived) is ModelError
     assert (str(arrived), arrived.retryable) == ("No such label.", False)
     assert ModelError("Busy.").retryable
+
+
+# --------------------------------------------------------------------------- time-outs of one batch
+
+
+class Together(ScriptedModel):
+    computes_together = True
+
+
+def slow_and_quick(request: Request) -> Rule:
+    return Rule(reply="Because it was so.", delay_s=0.6 if request.purpose == "slow" else 0.1)
+
+
+async def beside_quick_ones(model: ScriptedModel, slow: Request) -> list[Any]:
+    """The outcome of a slow request first, then those of quick ones, one after the other."""
+
+    async def quick() -> None:
+        for _ in range(4):
+            await model.complete(REQUEST)
+
+    return await asyncio.gather(model.complete(slow), quick(), return_exceptions=True)
+
+
+@pytest.mark.parametrize(("kind", "answered"), [(Together, True), (ScriptedModel, False)])
+async def test_no_request_is_late_while_others_that_are_computed_with_it_end(
+    kind: type[ScriptedModel], answered: bool
+) -> None:
+    model = kind(slow_and_quick, timeout_s=0.4)
+    slow, _ = await beside_quick_ones(model, replace(REQUEST, purpose="slow"))
+    assert isinstance(slow, ModelTimeoutError) is not answered
+    if answered:
+        with pytest.raises(ModelTimeoutError, match=r"within 0\.4 s"):
+            await model.complete(replace(REQUEST, purpose="slow"))
+
+
+async def test_a_deadline_of_its_own_is_kept_all_the_same() -> None:
+    model = Together(slow_and_quick, timeout_s=0.4)
+    slow, _ = await beside_quick_ones(model, replace(REQUEST, purpose="slow", timeout_s=0.3))
+    assert isinstance(slow, ModelTimeoutError)
