@@ -71,7 +71,7 @@ class KeySearching:
     def _best(self, search: Search, depth: int, admitted: Admitted) -> tuple[Hit, ...]:
         owners = partial(self._space.owners, admitted.records)
         scores, keys, records = fill(search, owners, depth, self._space.keys)
-        return merge([map(self._space.hit, scores, records, keys)], depth)
+        return merge([self._space.hits(scores, records, keys)], depth)
 
     def close(self) -> None:
         """As `Searching` has it."""
@@ -108,7 +108,7 @@ class UnitSearching:
             return ()
         scoring = SummedScores(self._space, self._pointing, self._keys, self._units)
         scores, records, keys = scoring.best(vector, query.unit_weight, query.depth, admitted)
-        return merge([map(self._space.hit, scores, records, keys)], query.depth)
+        return merge([self._space.hits(scores, records, keys)], query.depth)
 
     def sparse(
         self, query: Query, admitted: Admitted, collection: SparseStatistics | None
@@ -119,7 +119,7 @@ class UnitSearching:
         search = _for_words(self._sparse, query.text, admitted, collection)
         owners = partial(self._owners, admitted.records)
         scores, _, records = fill(search, owners, query.depth, self._space.units)
-        return merge([map(self._space.hit, scores, records)], query.depth)
+        return merge([self._space.hits(scores, records)], query.depth)
 
     def statistics(self, text: str) -> SparseStatistics:
         """As `Searching` has it."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import repeat
 from pathlib import Path
 from typing import Any
 
@@ -116,11 +117,18 @@ class RecordSpace:
         units = [rows + first for (_, rows), first in zip(pairs, first_unit, strict=False)]
         return Pointing(_joined(records), _joined(units), self.units)
 
-    def hit(self, score: float, record: int, key: int | None = None) -> Hit:
-        """What is found at a record, by the key in this row or by none in particular."""
-        place = int(np.searchsorted(self._first, record, "right")) - 1
-        record_id = self.shards[place].payload.record_id(int(record - self._first[place]))
-        return Hit(record_id, float(score), None if key is None else int(key - self.first_key[record]))
+    def hits(self, scores: NDArray[np.float32], records: Rows, keys: Rows | None = None) -> list[Hit]:
+        """What is found at some records, in their order, by the keys in these rows or none in particular."""
+        numbers = repeat(None) if keys is None else (keys - self.first_key[records]).tolist()
+        return list(map(Hit, self._ids(records), scores.tolist(), numbers))
+
+    def _ids(self, records: Rows) -> list[str]:
+        places = np.searchsorted(self._first, records, "right") - 1
+        ids = np.empty(len(records), object)
+        for place in np.unique(places):
+            here = places == place
+            ids[here] = self.shards[place].payload.record_ids(records[here] - self._first[place])
+        return list(ids)
 
 
 def _joined(parts: Sequence[NDArray[Any]], kind: type = np.int64) -> NDArray[Any]:
