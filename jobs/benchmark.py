@@ -19,10 +19,10 @@ from rich.console import Console
 from rich.table import Table
 
 from jobs.connection import connect
-from jobs.index import files, holds, pool, quietly
+from jobs.index import documents, holds, pool, quietly
 from jobs.progress import reported
 from jobs.rows import Batch, unpack_column
-from jobs.stages import Extract, Read
+from jobs.stages import Extract
 from mrag.errors import MragError, SettingsError
 from mrag.indexing.builders import make_builder
 from mrag.indexing.diff import Input
@@ -142,13 +142,10 @@ class TimedExtract(Extract):
 
 def extraction_job(settings: Settings, folder: Path, inputs: Sequence[Input], plan: Plan) -> Throughput:
     """Reading and extracting as `jobs.index` does it, without what comes after."""
-    wanted = {item.origin: item.hash for item in inputs}
-    paths = sorted({folder / item.origin.rpartition("#")[0] for item in inputs})
     job = settings.job
     with reported(plan) as counter:
         rows = (
-            files(settings, paths)
-            .flat_map(Read(folder, wanted), num_cpus=job.task_num_cpus)
+            documents(settings, folder, inputs)
             .map_batches(
                 TimedExtract,
                 fn_constructor_args=(settings, counter),

@@ -40,6 +40,7 @@ from mrag.models.tokens import load_tokenizer
 from mrag.schema import Outcome, Status
 from mrag.settings import PoolSettings, Settings, load_settings, require_absolute_root
 
+BLOCKS_FOR_EACH = 4  # Of what an extractor asks at once: the last ones end together.
 ENCODED_AT_ONCE = 8
 
 
@@ -106,11 +107,8 @@ def encode(settings: Settings, folder: Path, to_index: Sequence[Input], told: tu
 
     `told` are the actors that the extractors tell of their work: the counter, and the cap or None.
     """
-    wanted = {item.origin: item.hash for item in to_index}
-    paths = sorted({folder / item.origin.rpartition("#")[0] for item in to_index})
     job, model = settings.job, settings.indexing_model
-    documents = files(settings, paths).flat_map(Read(folder, wanted), num_cpus=job.task_num_cpus)
-    built = documents.map_batches(
+    built = documents(settings, folder, to_index).map_batches(
         Extract,
         fn_constructor_args=(settings, *told),
         batch_size=1,
@@ -125,6 +123,19 @@ def encode(settings: Settings, folder: Path, to_index: Sequence[Input], told: tu
         **holds(job.encoders),
     )
     return encoded.materialize()
+
+
+def documents(settings: Settings, folder: Path, to_index: Sequence[Input]) -> Dataset:
+    """The documents to index, in blocks for the extractors: a file is read as one, however many it has.
+
+    They are kept first, since the cutting takes CPUs that the actors of the next stages would hold.
+    """
+    wanted = {item.origin: item.hash for item in to_index}
+    paths = sorted({folder / item.origin.rpartition("#")[0] for item in to_index})
+    job = settings.job
+    read = files(settings, paths).flat_map(Read(folder, wanted), num_cpus=job.task_num_cpus)
+    at_once = job.extractors.max_actors * settings.indexing_model.max_concurrency
+    return read.repartition(min(len(to_index), BLOCKS_FOR_EACH * at_once)).materialize()
 
 
 def account(to_index: Sequence[Input], encoded: Dataset) -> list[Outcome]:

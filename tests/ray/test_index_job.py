@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from jobs.compact import write_shards
-from jobs.index import index
+from jobs.index import documents, index, survey
 from mrag.collection import Collection
 from mrag.collection.mirror import local_root
 from mrag.errors import CollectionError, InputError, SettingsError
@@ -106,6 +106,16 @@ def test_a_job_and_its_workers_write_to_an_object_store(folder: Path, tmp_path: 
         assert counts(index(stored, folder)) == {"unchanged": 4, "empty": 1}
     finally:
         shutil.rmtree(local_root(stored.collection.root))  # Where the workers keep weights, too.
+
+
+def test_documents_of_one_file_are_taken_one_by_one(tmp_path: Path) -> None:
+    folder = tmp_path / "documents"
+    folder.mkdir()
+    lines = [json.dumps({"id": f"d{number}", "text": f"Ship {number}."}) for number in range(7)]
+    (folder / "rows.jsonl").write_text("\n".join(lines), "utf-8")
+    settings = settings_for(tmp_path / "collections")
+    read = documents(settings, folder, survey(settings, folder)[1]).materialize()
+    assert (read.count(), read.num_blocks()) == (7, 7)
 
 
 def test_a_failed_document_is_named_and_costs_itself_only(folder: Path, tmp_path: Path) -> None:
