@@ -69,9 +69,11 @@ def _state_the_same(some: str, other: str) -> bool:
 
 
 def _joined(some: Draft, other: Draft) -> Draft:
-    distinct = {key.casefold(): key for key in reversed((*some.keys, *other.keys))}
+    distinct: dict[str, str] = {}
+    for key in (*some.keys, *other.keys):  # the best comes first, and stays there
+        distinct.setdefault(key.casefold(), key)
     return replace(
         some,
-        keys=tuple(reversed(distinct.values())),
+        keys=tuple(distinct.values()),
         pointers=tuple(sorted({*some.pointers, *other.pointers})),
     )

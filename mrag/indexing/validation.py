@@ -16,7 +16,7 @@ from mrag.indexing.replies import raw_records
 from mrag.indexing.tagging import Window
 from mrag.models.prompt import CONTROL_TOKEN
 
-VALIDATOR = 4  # counted up when other records are valid than before: what was validated is asked anew
+VALIDATOR = 5  # counted up when other records are valid than before: what was validated is asked anew
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,8 @@ def parse(reply: str, window: Window, form: Form) -> Parsed:
 
 
 def _validated(raw: Mapping[str, Any], window: Window, form: Form, rejected: list[str]) -> Draft:
-    """The record; of several keys, those that are none are `rejected` alone."""
+    """The record; of several keys, those that are none are `rejected` alone, and no more than were
+    asked for are kept."""
     pointers = _pointers(raw.get(POINTERS), window, form.max_pointers) if form.pointers else window.numbers
     value = _value(raw, pointers, window) if form.values else window.units[0].text
     keys, reasons = [], []
@@ -67,7 +68,7 @@ def _validated(raw: Mapping[str, Any], window: Window, form: Form, rejected: lis
     if not keys:
         raise reasons[0]
     rejected += map(str, reasons)
-    return Draft(tuple(keys), value, pointers)
+    return Draft(tuple(keys[: form.keys] if form.values else keys), value, pointers)
 
 
 def _keys(raw: Mapping[str, Any], form: Form) -> list[Any]:

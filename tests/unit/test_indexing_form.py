@@ -90,6 +90,14 @@ def test_a_reply_is_read_as_it_was_asked_for(name: str) -> None:
     assert len(draft.keys) == form.keys
 
 
+def test_a_value_has_no_more_keys_than_were_asked_for() -> None:
+    keys = ["Key 1", BUILT, CARRIES, "What carries 90?", "Which ferry carries 90 people?"]
+    raw = json.dumps({"records": [{"units": [4], "value": FACT, "keys": keys}]})
+    parsed = parse(raw, WINDOW, Form(keys=2))
+    assert [draft.keys for draft in parsed.drafts] == [(BUILT, CARRIES)]
+    assert parsed.rejected == ("its key is a label or a number",)
+
+
 UNIT = Form(pointers=False, values=False, keys=3)
 REWRITE = Form(pointers=False, values=True, keys=2)
 Q1, Q2 = f'"{BUILT}"', f'"{CARRIES}"'

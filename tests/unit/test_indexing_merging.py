@@ -28,6 +28,12 @@ def test_keys_and_pointers_are_joined() -> None:
     assert merged(drafts, 1) == tuple(drafts)
 
 
+def test_joined_keys_keep_their_order_with_the_best_first() -> None:
+    some, other = Draft(("A", "B", "a"), "The value.", (1,)), Draft(("C", "A", "b"), "The value.", (1,))
+    assert merged([some], 3)[0].keys == ("A", "B")
+    assert merged([some, other], 3)[0].keys == ("A", "B", "C")
+
+
 @pytest.mark.parametrize(
     "other",
     [
