@@ -10,6 +10,7 @@ from typing import Any
 from mrag.documents.decoding import clean
 from mrag.indexing.form import KEY, KEYS, POINTERS, VALUE, Form
 from mrag.indexing.grounding import ungrounded
+from mrag.indexing.identifiers import names_identifier, without_identifiers
 from mrag.indexing.merging import merged
 from mrag.indexing.records import Draft
 from mrag.indexing.replies import raw_records
@@ -32,7 +33,6 @@ class _InvalidError(ValueError):
 
 
 _WORD = re.compile(r"\w+")
-_IDENTIFIER = re.compile(r"\s*\[(\d{1,9})\]")
 _LABEL = re.compile(
     r"(?:key|question|record|unit|paragraph|value|fact|title|section|document|number)s?[\W\d_]*",
     re.IGNORECASE,
@@ -140,24 +140,16 @@ def _number(item: Any) -> int | None:
 def _text(value: Any, field: str, window: Window) -> str:
     if not isinstance(value, str):
         raise _InvalidError(f"it has no {field}")
-    text = _without_identifiers(clean(value), window).strip()
+    text = without_identifiers(clean(value), window).strip()
     if not text:
         raise _InvalidError(f"its {field} is empty")
     if CONTROL_TOKEN.search(text):
         raise _InvalidError(f"its {field} holds a control token")
     if _LABEL.fullmatch(text) or not _says_something(text):
         raise _InvalidError(f"its {field} is a label or a number")
+    if names_identifier(text, window):
+        raise _InvalidError(f"its {field} names a paragraph by the number of the prompt")
     return text
-
-
-def _without_identifiers(text: str, window: Window) -> str:
-    """Without position identifiers that leaked, as `[3]` is one unless the source itself has it."""
-    shown, source = set(window.numbers), window.text
-
-    def leaked(match: re.Match[str]) -> str:
-        return "" if int(match[1]) in shown and f"[{match[1]}]" not in source else match[0]
-
-    return _IDENTIFIER.sub(leaked, text)
 
 
 def _says_something(text: str) -> bool:
