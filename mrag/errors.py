@@ -85,6 +85,12 @@ class EmptyReplyError(ModelError):
     """The model answered with nothing."""
 
 
+class RefusedError(ModelError):
+    """The model, or what guards it, will not have this text; another one it may well answer."""
+
+    retryable = False
+
+
 class NoLogprobsError(ModelError):
     """The engine gives no log-probabilities of the labels that were asked."""
 

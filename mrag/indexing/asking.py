@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from mrag.errors import EmptyReplyError
+from mrag.errors import EmptyReplyError, RefusedError
 from mrag.indexing.cap import Meter
 from mrag.indexing.ledger import Entries, ledger_key
 from mrag.models.language_model import Completion, LanguageModel, Request
@@ -61,8 +61,8 @@ class Asker:
             reply = await self.model.complete(request)
             usage = reply.usage
             return reply
-        except EmptyReplyError as empty:
-            usage = Usage(1, *empty.tokens)
+        except (EmptyReplyError, RefusedError) as useless:
+            usage = Usage(1, *useless.tokens)
             raise
         finally:
             self.spent += usage

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from mrag.errors import CapReachedError, ModelError, SettingsError
+from mrag.errors import CapReachedError, ModelError, RefusedError, SettingsError
 from mrag.indexing.asking import Asker
 from mrag.indexing.builder import Builder, Drafted, Estimate
 from mrag.indexing.concurrency import all_of
@@ -22,6 +22,7 @@ from mrag.schema import Document, SourceUnit
 from mrag.settings import DocumentSettings, ExtractionSettings
 
 _NO_RECORD = "the reply holds no record"
+_REFUSED = "the model refused the text"
 
 
 class Markers(Builder):
@@ -52,12 +53,12 @@ class Markers(Builder):
     def estimates(self, document: Document, model: LanguageModel) -> Iterator[Estimate]:
         """The calls of the first round; what they leave uncovered is asked for beyond them."""
         units = self.units(document)
-        return _Extraction(document, units, Asker(model), self._settings).estimates()
+        return _Extraction(document, units, Asker(model), self._settings, self._tokenizer).estimates()
 
     async def _draft(self, document: Document, units: Sequence[SourceUnit], asker: Asker | None) -> Drafted:
         if asker is None:
             raise SettingsError("The builder markers needs a language model; set language_model.")
-        extraction = _Extraction(document, units, asker, self._settings)
+        extraction = _Extraction(document, units, asker, self._settings, self._tokenizer)
         await extraction.run()
         return Drafted(merged(extraction.drafts, self._settings.max_pointers), dict(extraction.rejected))
 
@@ -71,12 +72,13 @@ class _Extraction:
         units: Sequence[SourceUnit],
         asker: Asker,
         settings: ExtractionSettings,
+        tokenizer: Tokenizer,
     ) -> None:
         self._title = document.title
         self._units = units
         self._asker = asker
         self._settings = settings
-        self._prompt = MarkerPrompt(asker.model, settings)
+        self._prompt = MarkerPrompt(asker.model, settings, tokenizer)
         self._unanswered: dict[int, ModelError] = {}
         self.drafts: list[Draft] = []
         self.rejected = Counter[str]()
@@ -149,6 +151,8 @@ class _Extraction:
         request = self._prompt.request(window, attempt)
         try:
             reply = await self._asker.complete(request)
+        except RefusedError:
+            return Parsed((), (_REFUSED,))
         except (ModelError, CapReachedError) as error:
             return error
         parsed = parse(reply.text, window, self._prompt.form)

@@ -12,6 +12,7 @@ from mrag.indexing.form import Form
 from mrag.indexing.tagging import Window, heading, tagged
 from mrag.models.language_model import LanguageModel, Message, Request
 from mrag.models.prompt import filled, prompt_identity, prompt_tree, room
+from mrag.models.tokens import Tokenizer
 from mrag.schema import SourceUnit
 from mrag.settings import ExtractionSettings, MarkerExample
 
@@ -24,11 +25,16 @@ _NUMBERS = ("no", "one", "two", "three")
 
 
 class MarkerPrompt:
-    """Requests to one model, zero-shot or with worked examples, their parts in one of Table V's orders."""
+    """Requests to one model, zero-shot or with worked examples, their parts in one of Table V's orders.
 
-    def __init__(self, model: LanguageModel, settings: ExtractionSettings) -> None:
+    `tokenizer` measures the source for the expected number of markers: a model of unknown tokenizer counts
+    bytes, which are an upper bound for windows and replies and several times the tokens.
+    """
+
+    def __init__(self, model: LanguageModel, settings: ExtractionSettings, tokenizer: Tokenizer) -> None:
         self.form = Form.of(settings)
         self._model = model
+        self._tokenizer = tokenizer
         self._settings = settings
         self._tree = prompt_tree(PROMPT)
         self._parts: Mapping[str, str] = self._tree["records" if self.form.values else "questions"]
@@ -39,8 +45,8 @@ class MarkerPrompt:
 
     def request(self, window: Window, attempt: int = 0) -> Request:
         """Attempt 0 is decoded greedily; each later one with another seed and more variety."""
-        tokens = self._source_tokens(window)
-        count = self._count(window, tokens)
+        tokens = sum(self._model.count_tokens(unit.text) for unit in window.units)
+        count = self._count(window)
         keys = _TOKENS_OF_A_KEY * count * self.form.keys
         return Request(
             messages=(*self._before, self._asked(window, count)),
@@ -55,18 +61,18 @@ class MarkerPrompt:
         """Tokens of a reply with the expected markers, of the lengths that the paper reports."""
         keys = _EXPECTED["key"] * self.form.keys
         one = keys + _EXPECTED["value"] + _EXPECTED["braces"] if self.form.values else keys
-        return self._count(window, self._source_tokens(window)) * one
+        return self._count(window) * one
 
-    def _count(self, window: Window, source_tokens: int) -> int:
+    def _count(self, window: Window) -> int:
         """The expected number of markers, at least one for each unit."""
-        return max(len(window.units), round(source_tokens / self._settings.tokens_per_marker))
-
-    def _source_tokens(self, window: Window) -> int:
-        return sum(self._model.count_tokens(unit.text) for unit in window.units)
+        tokens = sum(self._tokenizer.count(unit.text) for unit in window.units)
+        return max(len(window.units), round(tokens / self._settings.tokens_per_marker))
 
     def fits(self, window: Window) -> bool:
-        """Whether prompt and reply fit the model's window together."""
-        request = self.request(window)
+        """Whether prompt and reply fit the model's window together, and the reply its own limit."""
+        request, most = self.request(window), self._settings.max_reply_tokens
+        if most is not None and request.max_tokens > most:
+            return False
         return room(self._model, request.messages, request.max_tokens) >= 0
 
     def _instruction(self) -> str:

@@ -11,7 +11,13 @@ import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from mrag.errors import ModelError, ModelTimeoutError, NoLogprobsError, PromptTooLongError
+from mrag.errors import (
+    ModelError,
+    ModelTimeoutError,
+    NoLogprobsError,
+    PromptTooLongError,
+    RefusedError,
+)
 from mrag.models.chat import ChatTokenizer
 from mrag.models.language_model import Choice, Completion, Message, Request
 from mrag.models.retrying import Rate, Retries
@@ -26,6 +32,10 @@ MESSAGE_TOKENS = 16
 CHAT_TOKENS = 64
 TOP_LOGPROBS = 20
 NO_KEY = "none"
+# How endpoints say that it is the text which they will not have, and not the request.
+FILTERED = "content_filter"
+_FILTERED_CODES = frozenset((FILTERED, "content_policy_violation", "data_inspection_failed"))
+_FILTERED_TEXT = re.compile(r"content management policy|content exists risk", re.IGNORECASE)
 
 
 class OpenAIModel(ModelSkeleton):
@@ -89,8 +99,8 @@ class OpenAIModel(ModelSkeleton):
     async def _complete(self, request: Request) -> Completion:
         reply = await self._create(request, **self._limits(request))
         choice = self._first_choice(reply)
-        self._check_finish(request, choice.finish_reason)
         usage = self._usage(request, reply)
+        self._check_finish(request, choice.finish_reason, usage)
         if self._tokens:
             self._tokens.correct(self._most_tokens(request), usage.tokens)
         return Completion(choice.message.content or "", usage, choice.finish_reason)
@@ -179,10 +189,14 @@ class OpenAIModel(ModelSkeleton):
         """The most tokens of a reply, under the name that the endpoint knows."""
         return {self.settings.token_limit: tokens}
 
-    def _check_finish(self, request: Request, finish: str | None) -> None:
+    def _check_finish(self, request: Request, finish: str | None, paid: Usage | None = None) -> None:
         """A stream that breaks off has no reason for its end: the client itself passes over that."""
         if finish is None:
             raise ModelError(f"The reply of {self.name} to {request.purpose} broke off: ask again.")
+        if finish == FILTERED:
+            refused = self._filtered(request, f"its reply ended as {FILTERED}")
+            refused.tokens = (paid.prompt_tokens, paid.completion_tokens) if paid else (0, 0)
+            raise refused
         if finish not in ("stop", "length"):
             raise final(f"{self.name} did not finish {request.purpose} ({finish}).")
 
@@ -209,12 +223,18 @@ class OpenAIModel(ModelSkeleton):
         except (openai.APITimeoutError, TimeoutError):
             raise ModelTimeoutError(f"{self.name} did not answer {request.purpose} in time.") from None
         except openai.APIStatusError as error:
-            raise self._refusal(request, error.status_code, self._said(error)) from None
+            said = self._said(error)
+            if error.status_code in (400, 422) and is_filtered(error):
+                raise self._filtered(request, said) from None
+            raise self._refusal(request, error.status_code, said) from None
         except (openai.APIError, httpx2.HTTPError, json.JSONDecodeError, UnicodeDecodeError) as error:
             raise ModelError(
                 f"The connection to {self._place} failed at {request.purpose} ({self._said(error)}): "
                 "see that the endpoint is up and base_url is right."
             ) from None
+
+    def _filtered(self, request: Request, said: str) -> RefusedError:
+        return RefusedError(f"{self.name} will not have the text of {request.purpose}: {said}.")
 
     def _refusal(self, request: Request, status: int, said: str) -> ModelError:
         """One sentence for a status; what the endpoint said of a key is left out, for it may repeat it."""
@@ -240,6 +260,11 @@ class OpenAIModel(ModelSkeleton):
         said = " ".join(str(error).split())
         blotted = said if self._key == NO_KEY else said.replace(self._key, "***")
         return blotted[:300].rstrip(".")
+
+
+def is_filtered(error: Any) -> bool:
+    """Whether a status says that a filter of contents stopped the text, by its code or by known words."""
+    return bool({str(error.code), str(error.type)} & _FILTERED_CODES or _FILTERED_TEXT.search(str(error)))
 
 
 def response_format(purpose: str, schema: Mapping[str, Any]) -> dict[str, Any]:

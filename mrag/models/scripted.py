@@ -13,7 +13,14 @@ from typing import Any, Literal
 from pydantic import TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass as checked_dataclass
 
-from mrag.errors import EmptyReplyError, EngineDeadError, ModelError, ModelTimeoutError, SettingsError
+from mrag.errors import (
+    EmptyReplyError,
+    EngineDeadError,
+    ModelError,
+    ModelTimeoutError,
+    RefusedError,
+    SettingsError,
+)
 from mrag.models.language_model import Choice, Completion, Likelihood, Message, Request
 from mrag.models.skeleton import ModelSkeleton
 from mrag.schema import Usage
@@ -23,6 +30,7 @@ ERRORS: Mapping[str, type[ModelError]] = {
     "timeout": ModelTimeoutError,
     "dead": EngineDeadError,
     "empty": EmptyReplyError,
+    "refused": RefusedError,
 }
 UNLIKELY = -20.0
 
@@ -41,7 +49,7 @@ class Rule:
     purpose: str | None = None
     contains: tuple[str, ...] = ()
     finish: Literal["stop", "length"] = "stop"
-    error: Literal["timeout", "dead", "empty"] | None = None
+    error: Literal["timeout", "dead", "empty", "refused"] | None = None
     times: int | None = None
     delay_s: float = 0.0
 

@@ -50,6 +50,8 @@ class ExtractionSettings(Strict):
     without being asked to, and their `value` may be the unit itself. `order` is that of Table V,
     `examples` are the few-shot ones: none given means the one that ships, an empty list zero-shot.
     `tokens_per_marker` gives the expected marker count (Table IV over LongBench: 80 to 100).
+    `max_reply_tokens` is the most that one call may ask for, where the model's own limit is below its
+    window: windows are halved until their replies fit.
     `coverage` is tau of eq. 9; the paper names neither it nor the number of `retries`.
     `retry` asks for the whole document again (the paper), or for its gaps.
     `key_text` is what is searched of a key: the key alone (the paper), or under its document's
@@ -64,6 +66,7 @@ class ExtractionSettings(Strict):
     window_units: int | None = Field(1, ge=1)
     max_pointers: int = Field(3, ge=1)
     tokens_per_marker: int = Field(90, ge=1)
+    max_reply_tokens: int | None = Field(None, ge=256)
     coverage: float = Field(1.0, ge=0.0, le=1.0)
     retries: int = Field(2, ge=0)
     retry: Literal["gaps", "document"] = "gaps"

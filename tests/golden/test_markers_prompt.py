@@ -9,6 +9,7 @@ from mrag.indexing.markers import MarkerPrompt
 from mrag.indexing.tagging import Window
 from mrag.indexing.validation import parse
 from mrag.models.scripted import ScriptedModel
+from mrag.models.tokens import ByteTokenizer
 from mrag.schema import SourceUnit
 from mrag.settings import ExtractionSettings
 
@@ -66,7 +67,7 @@ EXAMPLE = SourceUnit(
 
 
 def prompt() -> MarkerPrompt:
-    return MarkerPrompt(ScriptedModel([]), ExtractionSettings())
+    return MarkerPrompt(ScriptedModel([]), ExtractionSettings(), ByteTokenizer())
 
 
 def test_the_request_is_what_it_was() -> None:

@@ -257,6 +257,17 @@ async def test_a_window_that_is_never_answered_fails_the_document(
     assert sorted(asked_for(model.asked)) == [[1, 2], [3, 4], [3, 4], [3, 4], [5]]
 
 
+async def test_a_window_that_is_refused_costs_itself() -> None:
+    def refuses_three(request: Request) -> Any:
+        return Rule(error="refused") if 3 in numbers_of(request) else one_each(request)
+
+    model = ScriptedModel(refuses_three)
+    built = await builder(window_units=2, retries=1).build(numbered(5), Asker(model))
+    assert repaired(built) == [3, 4]
+    assert built.rejected == {"the model refused the text": 2}
+    assert built.usage.calls == len(model.asked)
+
+
 async def test_what_can_never_succeed_is_asked_once() -> None:
     model = ScriptedModel(one_each)
 

@@ -14,6 +14,7 @@ from mrag.indexing.tagging import Window
 from mrag.indexing.validation import parse
 from mrag.models.language_model import Request
 from mrag.models.scripted import ScriptedModel
+from mrag.models.tokens import ByteTokenizer
 from mrag.schema import RecordKind, SourceUnit
 from mrag.settings import ExtractionSettings, parse_settings
 from tests.marker_replies import build, document, numbered
@@ -35,7 +36,7 @@ every_form = pytest.mark.parametrize("name", FORMS)
 
 
 def prompt(**settings: Any) -> MarkerPrompt:
-    return MarkerPrompt(ScriptedModel([]), ExtractionSettings(**settings))
+    return MarkerPrompt(ScriptedModel([]), ExtractionSettings(**settings), ByteTokenizer())
 
 
 def fields_of(tree: Any) -> list[str]:

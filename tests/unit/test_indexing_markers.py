@@ -9,9 +9,24 @@ from hypothesis import given
 from hypothesis import settings as budget
 from hypothesis import strategies as st
 
+from mrag.indexing.build_markers import Markers
+from mrag.models.openai_client import OpenAIModel
 from mrag.models.scripted import ScriptedModel, prompt_of
+from mrag.models.tokens import ByteTokenizer
 from mrag.schema import RecordKind
+from mrag.settings import DocumentSettings, ExtractionSettings, OpenAISettings
 from tests.marker_replies import asked_for, build, document, numbered, numbers_of, one_each
+
+
+class WordTokenizer(ByteTokenizer):
+    """A word is a token."""
+
+    def count(self, text: str) -> int:
+        return len(text.split())
+
+    def spans(self, text: str) -> list[tuple[int, int]]:
+        return [match.span() for match in re.finditer(r"\S+", text)]
+
 
 # --------------------------------------------------------------------------- one request
 
@@ -30,9 +45,31 @@ async def test_a_request_is_greedy_and_its_schema_allows_the_numbers_of_its_wind
 @pytest.mark.parametrize(("words", "count"), [(100, 10), (5, 2)])
 async def test_the_expected_count_follows_length_but_is_one_for_each_unit(words: int, count: int) -> None:
     given_document = document("word " * words, "short")
-    _, [asked] = await build(given_document, one_each, window_units=2, tokens_per_marker=10)
+    _, [asked] = await build(given_document, one_each, window_units=2, tokens_per_marker=50)
     assert f"at least {count} records for [1], [2]" in asked.messages[-1].content
     assert (asked.schema or {})["properties"]["records"]["minItems"] == count
+
+
+async def test_an_endpoint_without_tokenizer_is_asked_for_no_more_records() -> None:
+    """The tokens of the expected count are the builder's, whatever counts those of the model's window."""
+    words = "word " * 180
+    settings = {"engine": "openai", "model": "m", "base_url": "http://127.0.0.1:1"}
+    model = OpenAIModel(OpenAISettings.model_validate(settings))
+    made = Markers(ExtractionSettings(), WordTokenizer(), DocumentSettings(), {})
+    [asked] = made.estimates(document(words), model)
+    assert "at least 2 records for [1]" in asked.request.messages[-1].content
+    assert asked.completion_tokens == 2 * 100
+    assert asked.request.max_tokens >= 2 * model.count_tokens(words.strip())
+    await model.close()
+
+
+@pytest.mark.parametrize("most", [300, 500, None])
+async def test_no_reply_is_longer_than_the_limit(most: int | None) -> None:
+    built, asked = await build(numbered(20), one_each, window_units=None, max_reply_tokens=most)
+    assert built.coverage.after_repair == 1.0
+    assert [number for numbers in asked_for(asked) for number in numbers] == list(range(1, 21))
+    assert (len(asked) == 1) is (most is None)
+    assert all(request.max_tokens <= most for request in asked if most)
 
 
 async def test_prompts_share_their_beginning_whatever_the_window_and_the_document() -> None:

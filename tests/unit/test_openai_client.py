@@ -19,6 +19,7 @@ from mrag.errors import (
     ModelTimeoutError,
     NoLogprobsError,
     PromptTooLongError,
+    RefusedError,
 )
 from mrag.models import retrying
 from mrag.models.language_model import Message, Request
@@ -266,10 +267,40 @@ async def test_a_choice_without_a_message_is_an_error() -> None:
             await model.complete(ask())
 
 
-async def test_a_filtered_reply_is_an_error() -> None:
-    async with opened(always(Reply("", finish="content_filter"))) as (model, _):
-        with pytest.raises(ModelError, match="content_filter"):
+async def test_a_filtered_reply_is_refused_and_paid() -> None:
+    async with opened(always(Reply("in the", finish="content_filter"))) as (model, _):
+        with pytest.raises(RefusedError, match="content_filter") as caught:
             await model.complete(ask())
+        assert caught.value.tokens == (4, 2)
+        with pytest.raises(RefusedError):
+            _ = [piece async for piece in model.stream(ask())]
+    assert not caught.value.retryable
+
+
+@pytest.mark.parametrize(
+    ("status", "error", "refused"),
+    [
+        (400, {"message": "The prompt was filtered.", "code": "content_filter"}, True),
+        (400, {"message": "Against our rules.", "type": "content_policy_violation"}, True),
+        (422, {"message": "Bad contents.", "code": "data_inspection_failed"}, True),
+        (400, {"message": "Content Exists Risk", "code": "invalid_request_error"}, True),
+        (400, {"message": "Triggered Azure OpenAI's content management policy.", "code": None}, True),
+        (400, {"message": "Unsupported parameter: seed", "code": "unsupported_parameter"}, False),
+        (422, {"message": "max_tokens is too large", "code": 422}, False),
+        (400, {"message": "No.", "code": {"of": "another form"}}, False),
+        (401, {"message": "No.", "code": "content_filter"}, False),
+        (404, {"message": "No.", "code": "content_filter"}, False),
+    ],
+)
+async def test_a_refused_text_is_told_from_a_refused_request(
+    status: int, error: dict[str, Any], refused: bool
+) -> None:
+    async with opened(always(Reply(status=status, body={"error": error}))) as (model, endpoint):
+        with pytest.raises(ModelError) as caught:
+            await model.complete(ask())
+    assert isinstance(caught.value, RefusedError) is refused
+    assert not caught.value.retryable
+    assert len(endpoint.asked) == 1
 
 
 async def test_a_reply_of_nothing_is_an_empty_one() -> None:
