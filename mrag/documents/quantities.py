@@ -89,7 +89,7 @@ class Placed(NamedTuple):
 
 
 def numbers(text: str) -> set[Decimal]:
-    """The numbers of `text`; `5 million` is 5000000, and one of absurd size is NaN, which equals none."""
+    """The numbers of `text`; `5 million` is 5000000, and one of absurd size is none of them."""
     return {value for _, _, value in placed_numbers(text) if value is not None}
 
 
@@ -207,11 +207,11 @@ def _raised(piece: _Piece, text: str) -> _Piece:
 
 
 def _times(value: Decimal | None, factor: Decimal | int) -> Decimal | None:
-    """The product, exactly; NaN, which equals nothing, where it is of absurd size."""
+    """The product, exactly; None, which is compared as it is written, where it is of absurd size."""
     if value is None:
         return None
     product = _EXACT.multiply(value, Decimal(factor))
-    return product if product.is_finite() and product.adjusted() < _MOST_DIGITS else Decimal("NaN")
+    return product if product.is_finite() and product.adjusted() < _MOST_DIGITS else None
 
 
 # --------------------------------------------------------------------------- composed numbers
@@ -222,12 +222,7 @@ def _composed(pieces: Sequence[_Piece], at: int, text: str) -> tuple[Decimal | N
     total, scale, end = _group(pieces, at, text)
     while total is not None and scale is not None and end < len(pieces) and _follows(pieces, end, text, _AND):
         value, smaller, after = _group(pieces, end, text)
-        if (
-            value is None
-            or value.is_nan()
-            or value >= scale
-            or (pieces[end].kind == "figure" and smaller is None)
-        ):
+        if value is None or value >= scale or (pieces[end].kind == "figure" and smaller is None):
             break
         total, scale, end = _EXACT.add(total, value), smaller, after
     return total, end
