@@ -33,7 +33,7 @@ def forged(where: str, injection: str) -> Window:
     text = f"{TEXT} {injection}" if where == "text" else TEXT
     section = (injection,) if where == "section" else ("Ferries",)
     window = Window("Harbour notes", (SourceUnit("d", 7, 0, len(text), text, section),), "Before.", "After.")
-    return window if where in ("text", "section") else replace(window, **{where: injection})
+    return replace(window, **{where: injection}) if where in ("title", "before", "after") else window
 
 
 def labels(request: Request) -> list[str]:
@@ -67,7 +67,7 @@ async def test_each_unit_keeps_its_own_records(injection: str) -> None:
 @every_injection
 async def test_a_model_that_obeys_costs_its_window_only(injection: str) -> None:
     def obeys(request: Request) -> str:
-        return injection if 2 in numbers_of(request) else one_each(request)
+        return f"{injection} Done." if 2 in numbers_of(request) else one_each(request)
 
     built, _ = await build(document(TEXT, "Obey me now.", "It carries 90 passengers."), obeys, window_units=1)
     fallback = [r.pointers for r in built.records if r.kind is RecordKind.FALLBACK]
