@@ -25,6 +25,7 @@ from tests.marker_replies import numbers_of, one_each, record, reply
 from tests.unit.test_indexing_run import HashEncoder
 
 MOMENTS = ("asked", "before an entry", "after an entry", "before publishing", "after publishing")
+USELESS = "says nothing of use"  # A window with these words has a reply without records, and a fallback.
 
 
 def main(folder: str, root: str, calls: str, where: str = "", moment: str = "0") -> None:
@@ -41,6 +42,8 @@ def main(folder: str, root: str, calls: str, where: str = "", moment: str = "0")
         reached("asked")
         # The last unit of a window is left out at first, so that gaps are asked for as well.
         numbers = numbers_of(request)
+        if USELESS in request.messages[-1].content:
+            return reply()
         return reply(*map(record, numbers[:-1])) if len(numbers) > 1 else one_each(request)
 
     async def opened(_: object) -> ScriptedModel:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
+from mrag import cli
+from mrag.cli import app
 from mrag.collection import known_documents
 from mrag.errors import CollectionError
 from mrag.indexing import plan as planning
@@ -163,3 +167,46 @@ def test_money_and_hours_follow_from_the_rates() -> None:
     plan = Plan(1, 1, 1, usage)
     assert ("mine", "2.00 USD, 1.94 h") in plan.table({"mine": rate})
     assert plan.as_dict({"mine": rate})["rates"]["mine"]["money"] == pytest.approx(2.0)
+
+
+# --------------------------------------------------------------------------- the command
+
+
+def planned(place: Path, folder: Path, *arguments: str) -> str:
+    rates = "{m: {prompt_price: 1000, completion_price: 0, currency: EUR}}"
+    options = {
+        "collection.root": place / "root",
+        "language_model": "{engine: scripted, replies: answers}",
+        "extraction.window_units": 1,
+        "rates": rates,
+    }
+    set_ = [part for name, value in options.items() for part in ("--set", f"{name}={value}")]
+    done = CliRunner().invoke(app, ["plan", str(folder), *set_, *arguments], env={"COLUMNS": "160"})
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
+def test_the_command_shows_a_table_or_json_and_asks_nothing(
+    tmp_path: Path, model: ScriptedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cli, "fetch_models", lambda *_: None)
+    folder = write(tmp_path, 3)
+    found = json.loads(planned(tmp_path, folder, "--json"))
+    assert (found["documents"], found["units"], found["left"]["calls"]) == (3, 6, 6)
+    assert found["in_ledger"]["calls"] == 0
+    prompt_tokens = found["left"]["prompt_tokens"]
+    assert found["rates"] == {
+        "m": {"money": pytest.approx(prompt_tokens / 1000), "currency": "EUR", "hours": None}
+    }
+    lines = [line for line in planned(tmp_path, folder).splitlines() if line.startswith("│")]
+    assert [[cell.strip() for cell in line.strip("│").split("│")] for line in lines] == [
+        ["documents to index", "3"],
+        ["source units", "6"],
+        ["LLM calls", "6"],
+        ["prompt tokens", f"{prompt_tokens:,}"],
+        ["completion tokens, expected", f"{found['left']['completion_tokens']:,}"],
+        ["in the ledger already", "0 calls, 0 tokens"],
+        ["m", f"{prompt_tokens / 1000:,.2f} EUR"],
+    ]
+    assert model.asked == []
+    assert not (tmp_path / "root").exists()

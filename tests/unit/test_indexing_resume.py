@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from mrag.collection import Collection, known_documents
+from tests.dying_run import USELESS
 
 DOCUMENTS, UNITS = 6, 5  # Windows of three and two units, a gap each: four calls a document.
 CALLS = 4 * DOCUMENTS
@@ -91,6 +92,22 @@ def test_what_was_validated_is_not_asked_again(
     assert case.calls - asked == CALLS - kept
     assert case.entries == CALLS
     assert case.records() == undisturbed.records()
+
+
+def test_what_was_of_no_use_is_asked_again_until_it_is_published(tmp_path: Path) -> None:
+    """No bad reply is kept: a document with fallbacks pays for these alone a second time, and once published
+    for nothing."""
+    case, useless = Case(tmp_path), 3  # Of the document's four calls, the last three.
+    hopeless = case.folder / "3.txt"
+    hopeless.write_text(hopeless.read_text().replace("Unit 4 of", f"Unit 4 {USELESS} of"))
+    assert case.run("before publishing", "1").returncode == -9
+    assert (case.calls, case.entries) == (CALLS, CALLS - useless)
+    done = case.run()
+    assert done.stdout.strip() == f"{ALL_INDEXED} {CALLS - useless}", done.stderr
+    assert (case.calls, case.entries) == (CALLS + useless, CALLS - useless)
+    assert len(case.records()) == DOCUMENTS * UNITS
+    assert case.run().stdout.startswith(f"{{'unchanged': {DOCUMENTS}}}")
+    assert case.calls == CALLS + useless
 
 
 def test_a_changed_document_asks_for_its_changed_windows_only(tmp_path: Path) -> None:
