@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from mrag.documents.facts import facts
 from mrag.documents.words import content_words
+from mrag.query.verify import only_orders
 from mrag.schema import EvidenceRow
 
 _MARK = re.compile(r"\s*\[\s*(?:rows? )?(\d{1,3}(?:\s*[,;]\s*\d{1,3})*)\s*\]", re.IGNORECASE)
@@ -48,8 +49,9 @@ def attributed(text: str, rows: Mapping[int, EvidenceRow], question: str = "") -
 
 
 def said(row: EvidenceRow) -> str:
-    """All that a row says."""
-    return " . ".join([*row.cells.values(), row.quote])
+    """All that a row says and its quote was checked for."""
+    checked = (cell for column, cell in row.cells.items() if not only_orders(column, cell))
+    return " . ".join([*checked, row.quote])
 
 
 def _parts(text: str) -> dict[str, None]:

@@ -11,6 +11,7 @@ from typing import get_args
 
 from mrag.documents.quantities import placed_numbers
 from mrag.documents.words import STOP_WORDS, TOKEN
+from mrag.query.verify import only_orders
 from mrag.schema import Derivation, EvidenceRow, Operation, Verdict
 
 _FIGURE = re.compile(r"\d[\d,]*(?:\.(\d+))?")
@@ -66,7 +67,8 @@ def _measure(row: EvidenceRow, number: int) -> Measure | None:
     if row.verdict is not Verdict.VERIFIED:
         return None
     value = row.cells.get("value")
-    text = f"{value} {row.cells.get('unit', '')}" if value else "; ".join(row.cells.values())
+    others = (cell for column, cell in row.cells.items() if not only_orders(column, cell))
+    text = f"{value} {row.cells.get('unit', '')}" if value else "; ".join(others)
     found = _quantity(text.strip())
     return Measure(number, *found, _written(*found)) if found else None
 

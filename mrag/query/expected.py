@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from typing import Literal
 
 from mrag.documents.facts import facts
+from mrag.documents.quantities import placed_numbers
+from mrag.query.citing import said
 from mrag.schema import EvidenceRow
 
 Kind = Literal["number", "date"]
@@ -30,7 +32,26 @@ _FORMS: dict[Kind, re.Pattern[str]] = {
 
 _COUNTED = re.compile(r"\bhow many (?:times )?(?:of )?(?:the )?(\w+)", re.IGNORECASE)
 # Counts in words that `facts` does not read; `no` counts only what is asked for.
-_COUNTS = re.compile(r"\b(?:none|no one|nobody|neither|never|both|once|twice|half|dozens?)\b", re.IGNORECASE)
+_COUNTS = re.compile(
+    r"\b(?:none|no one|nobody|neither|never|both|once|twice|half|dozens?|one|single)\b", re.IGNORECASE
+)
+_SPAN = r"(?:seconds?|minutes?|hours?|days?|nights?|weeks?|months?|years?|decades?|centur(?:y|ies))"
+_ONE_SPAN = re.compile(rf"\bone (?:\w+ )?{_SPAN}\b", re.IGNORECASE)
+_DISTANCE = re.compile(
+    rf"[ -](?:\w+ )?{_SPAN}\b(\s(?:after|afterwards|ago|before|earlier|following|from|later|prior)\b)?",
+    re.IGNORECASE,
+)
+_FROM = re.compile(r"\b(?:after|every|within) $", re.IGNORECASE)
+# What tells a time, and is no date that `facts` reads.
+_TIME = re.compile(
+    r"\b(?:January|February|March|April|May|June|July|August|September|October|November|December)\b"
+    r"|(?i:\b(?:mon|tues|wednes|thurs|fri|satur|sun|week|every|mid|birth|to|yester)days?\b"
+    r"|\b(?:daily|weekly|monthly|annually|weekends?|tomorrow|noon|midnight|mornings?|afternoons?|evenings?)\b"
+    r"|\b(?:spring|summer|autumn|winter|easter|christmas|centur(?:y|ies))\b"
+    r"|\b(?:every|each|next|last|same|per) (?:\w+ )?(?:day|night|week|month|quarter|year|decade)\b"
+    r"|\b\d{1,2}:\d{2}\b|\b\d{1,2} ?[ap]\.?m\b|\b\d{3}0s\b"
+    r"|\b\d+ (?:bce?|ad|ce)\b|\b(?:ad|ce) \d+\b)"
+)
 
 
 def unmet(question: str, rows: Iterable[EvidenceRow]) -> Kind | None:
@@ -45,11 +66,21 @@ def unmet(question: str, rows: Iterable[EvidenceRow]) -> Kind | None:
 
 
 def _states(row: EvidenceRow, kind: Kind, counted: str | None) -> bool:
-    text = ". ".join((*row.cells.values(), row.quote))
-    said = facts(text)
+    text = said(row)
+    stated = facts(text)
     if kind == "date":
-        return bool(said.dates or _years(said.numbers))
-    return bool(said.dates or said.numbers) or (counted is not None and _counts(text, counted))
+        return bool(stated.dates or _years(stated.numbers) or _TIME.search(text) or _counts_from(text))
+    if stated.dates or stated.numbers or re.search(r"\d", text) or _ONE_SPAN.search(text):
+        return True  # a number may be a code
+    return counted is not None and _counts(text, counted)
+
+
+def _counts_from(text: str) -> bool:
+    """Whether a time is told by its distance: `thirty days after it is signed`. A duration tells none."""
+    return any(
+        (span := _DISTANCE.match(text, end)) and (span[1] or _FROM.search(text[:start]))
+        for start, end, _ in placed_numbers(text)
+    )
 
 
 def _counts(text: str, counted: str) -> bool:

@@ -143,7 +143,12 @@ def _quantity(value: str, unit: str) -> list[str]:
 
 
 def _orders(draft: Draft, column: str) -> bool:
-    return column in draft.ordering and bool(_ORDERING[column].fullmatch(draft.cells[column]))
+    return column in draft.ordering and only_orders(column, draft.cells[column])
+
+
+def only_orders(column: str, cell: str) -> bool:
+    """Whether a cell can be such that no quote needs to say it: no number of an answer rests on it."""
+    return column in ORDER_COLUMNS and bool(_ORDERING[column].fullmatch(cell))
 
 
 def quoted(quote: str, text: str) -> str | None:

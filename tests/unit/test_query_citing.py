@@ -69,6 +69,15 @@ def test_the_question_decides_between_rows_that_say_the_answer(
     assert attributed(answer, rows, question) == cited
 
 
+def test_a_number_that_only_orders_rows_is_cited_by_none() -> None:
+    cells = {"event": "The ferry Alma sank", "position": "7"}
+    rows = {1: EvidenceRow(cells, "The ferry Alma sank in a storm.", Verdict.VERIFIED)}
+    assert attributed("7", rows) == ()
+    assert attributed("Alma", rows) == (1,)
+    moored = {1: EvidenceRow({"position": "berth 7"}, "Alma lies at berth 7.", Verdict.VERIFIED)}
+    assert attributed("7", moored) == (1,)
+
+
 @pytest.mark.parametrize(
     ("answer", "cited"),
     [

@@ -130,6 +130,14 @@ def test_units_are_minded(
     assert computed([some, other], Claimed(operation, (1, 2), value)) == ([kept] if kept else [])
 
 
+def test_nothing_is_computed_from_a_number_that_only_orders_rows() -> None:
+    rows = [
+        EvidenceRow({"event": f"{ship} sank.", "position": n}, f"{ship} sank.", Verdict.VERIFIED, SOURCE)
+        for ship, n in (("Alma", "3"), ("Runa", "4"))
+    ]
+    assert computed(rows, Claimed("sum", (1, 2), "7")) == []
+
+
 def test_a_row_may_be_computed_from_a_computed_one() -> None:
     # The turnover of the paper's case: revenue by the average of two years' assets.
     rows = [row("100"), row("3"), row("4")]

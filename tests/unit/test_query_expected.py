@@ -12,6 +12,11 @@ def row(fact: str) -> EvidenceRow:
     return EvidenceRow({"fact": fact}, fact, Verdict.VERIFIED)
 
 
+def test_what_only_orders_rows_is_not_what_is_asked_for() -> None:
+    ordered = EvidenceRow({"event": "Alma sank.", "position": "7"}, "Alma sank.", Verdict.VERIFIED)
+    assert unmet("How many ships sank?", [ordered]) == "number"
+
+
 @pytest.mark.parametrize(
     ("question", "fact", "lacking"),
     [
@@ -37,6 +42,25 @@ def row(fact: str) -> EvidenceRow:
         ("How many of the two were sold?", "Both were sold.", None),
         ("How many were sold?", "Some were sold.", "number"),
         ("How many ferries had he?", "He had no children.", "number"),
+        ("What is the order number of the winch?", "The winch has order number OI-2023-017.", None),
+        ("How long is the course?", "The course lasts one full week.", None),
+        ("How long is the course?", "One must pass the course.", "number"),
+        ("How many ships sank?", "One ship sank.", None),
+        ("How many ships sank?", "A single ship sank.", None),
+        ("How far is it?", "It stands at the 12th milestone.", None),
+        ("Which day is the market held?", "It is held on Saturday.", None),
+        ("Which day is the market held?", "It is held on weekdays.", None),
+        ("Which month does the season begin?", "It begins in May.", None),
+        ("Which month does the season begin?", "It may begin late.", "date"),
+        ("When is the personnel desk open?", "It is open every weekday morning.", None),
+        ("When does core time begin?", "It begins from 9:30 on.", None),
+        ("When does core time begin?", "It begins at 9 a.m. sharp.", None),
+        ("When was the chapel built?", "It was built in the 12th century.", None),
+        ("When was the chapel built?", "It was built in the 1990s.", None),
+        ("When was the town founded?", "It was founded in 44 BC.", None),
+        ("When is the report due?", "It is due thirty days after the quarter ends.", None),
+        ("When is the report due?", "It is due within 30 working days.", None),
+        ("When did it sink?", "It was at sea for three years.", "date"),
         (
             "How much is paid for meals?",
             "Meals of a hotel bill are not deducted, so no receipts are kept.",

@@ -238,6 +238,14 @@ async def test_numbers_that_point_to_nothing_are_noted(reply: str, missing: str 
     assert (generated.text, generated.notes) == (reply, expected)
 
 
+async def test_a_number_that_only_orders_rows_founds_no_answer() -> None:
+    cells = {"event": "The ferry Alma sank", "position": "7"}
+    ordered = EvidenceRow(cells, "The ferry Alma sank in a storm.", Verdict.VERIFIED)
+    generated = await Generator(model("7")).answer_table("How many ships sank?", table(ordered))
+    assert generated.notes == ("The answer states 7, which stands in no evidence row.",)
+    assert generated.citations == ()
+
+
 async def test_a_fact_without_a_source_is_shown_without_one() -> None:
     asked = model()
     await Generator(asked).answer_table(
