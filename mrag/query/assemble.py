@@ -92,8 +92,7 @@ def assemble(
             known = [other for other in chosen if other.source.document_id == piece.source.document_id]
             if _says(known, piece):
                 continue
-            piece = _unsaid(known, piece)
-        if count(_joined([*chosen, piece], rules.order)) <= budget_tokens:
+        if count(_joined([*chosen, piece], rules)) <= budget_tokens:
             chosen.append(piece)
             continue
         too_long.append(piece)
@@ -102,8 +101,8 @@ def assemble(
     if too_long and not chosen and rules.overflow == "cut":
         [first, *_] = too_long
         first = replace(first, text=cut_at_sentence(first.text, budget_tokens, count))
-        return _context([first], count, rules.order, cut=True), False
-    return _context(chosen, count, rules.order), not too_long
+        return _context([first], count, rules, cut=True), False
+    return _context(chosen, count, rules), not too_long
 
 
 def _says(known: Sequence[Piece], piece: Piece) -> bool:
@@ -119,11 +118,19 @@ def _says(known: Sequence[Piece], piece: Piece) -> bool:
     )
 
 
-def _unsaid(known: Sequence[Piece], piece: Piece) -> Piece:
-    """The piece without the words at its ends that one known of its document ends or begins with."""
-    for other in known:
-        piece = replace(piece, text=_after(other.text, _before(piece.text, other.text)))
-    return piece
+def _told_once(pieces: Iterable[Piece], order: Order) -> Iterator[Piece]:
+    """The pieces as they stand, each without the words that the one before it, of its document, says already.
+
+    Only neighbours share words: what is left of a piece would be read as what follows on another. By
+    similarity the later of a document's parts may come first, and the earlier then loses its end.
+    """
+    before: Piece | None = None
+    for piece in pieces:
+        if before and before.source.document_id == piece.source.document_id:
+            text = piece.text if order == "position" else _before(piece.text, before.text)
+            piece = replace(piece, text=_after(before.text, text))
+        before = piece
+        yield piece
 
 
 def _after(said: str, text: str) -> str:
@@ -150,15 +157,17 @@ def _spaced(text: str) -> str:
 
 
 def _context(
-    pieces: Sequence[Piece], count: Callable[[str], int], order: Order, cut: bool = False
+    pieces: Sequence[Piece], count: Callable[[str], int], rules: Rules, cut: bool = False
 ) -> Context:
-    text = _joined(pieces, order)
+    text = _joined(pieces, rules)
     kept = [piece for piece in pieces if piece.text]
     return Context(text, count(text), merged(piece.source for piece in kept), cut)
 
 
-def _joined(pieces: Sequence[Piece], order: Order) -> str:
-    return SEPARATOR.join(piece.text for piece in (by_position(pieces) if order == "position" else pieces))
+def _joined(pieces: Sequence[Piece], rules: Rules) -> str:
+    ordered = by_position(pieces) if rules.order == "position" else pieces
+    told = _told_once(ordered, rules.order) if rules.deduplicate else ordered
+    return SEPARATOR.join(piece.text for piece in told)
 
 
 def by_position(pieces: Sequence[Piece]) -> list[Piece]:

@@ -168,6 +168,31 @@ def test_words_that_two_values_share_at_their_ends_are_paid_once(first: str, sec
         assert assemble([pieces[0], other], 100, words, rules)[0].text == f"{first}\n\n{second}"
 
 
+def test_words_are_left_out_only_where_the_piece_before_says_them() -> None:
+    built = piece("Ada built it. The ferry sails to Holm.", "a", 1)
+    mail = piece("The ferry sails to Holm. It carries mail.", "a", 2)
+    barge = piece("The barge Runa is old.", "b", 1)
+    apart, _ = assemble([built, barge, mail], 100, words, ONCE)
+    assert apart.text == "\n\n".join(one.text for one in (built, barge, mail))
+    placed, _ = assemble([built, barge, mail], 100, words, Rules("position", deduplicate=True))
+    assert placed.text == f"{built.text}\n\nIt carries mail.\n\n{barge.text}"
+    between, _ = assemble([built, piece("It is of oak.", "a", 3), mail], 100, words, ONCE)
+    assert between.text.endswith(mail.text)
+
+
+def test_what_a_later_piece_comes_between_is_whole_again() -> None:
+    first, last = (
+        piece("Ada built it in Gdansk long ago", "a", 1),
+        piece("in Gdansk long ago it sailed", "a", 3),
+    )
+    rules = Rules("position", deduplicate=True)
+    assert assemble([first, last], 100, words, rules)[0].text == f"{first.text}\n\nit sailed"
+    context, _ = assemble([first, last, piece("It sank.", "a", 2)], 100, words, rules)
+    assert context.text == f"{first.text}\n\nIt sank.\n\n{last.text}"
+    swapped, _ = assemble([last, replace(first, source=Source("a", "A", (4,)))], 100, words, rules)
+    assert swapped.text == f"{last.text}\n\n{first.text}"  # they do not meet where they say the same
+
+
 def test_a_repeated_value_of_a_document_is_paid_once() -> None:
     context, whole = assemble(values(FOUND), 100, words, ONCE)
     assert context.text == "value one\n\nvalue two\n\nvalue three\n\nvalue one"
