@@ -17,7 +17,7 @@ from mrag.settings import SaneReader
 
 REPLY_TOKENS = 256
 
-_KEYED = re.compile(r"""["']?selected["']?\s*[:=]\s*\[([^\[\]]*)(\]?)""")
+_KEYED = re.compile(r"""(?<![\w-])(?<!not )["']?selected["']?\s*[:=]\s*\[([^\[\]]*)(\]?)""")
 _BARE = re.compile(r"\[([^\[\]]*)(\]?)")
 _ITEM = re.compile(r"""\s*["'\[]?(\d{1,6})["'\]]?\s*""")
 _NUMBER = re.compile(r"\[?-?\d+\]?")

@@ -51,6 +51,8 @@ REPLIES = [
     ('Here you are: {"selected": [4, 5]} as asked.', [4, 5, 1]),
     ("{'selected': [4, 5]}", [4, 5, 1]),
     ("selected: [4, 5]", [4, 5, 1]),
+    ('{"unselected": [1, 2], "selected": [4, 5]}', [4, 5, 1]),
+    ("not selected: [1, 2]; selected: [4, 5]", [4, 5, 1]),
     ("[4, 5]", [4, 5, 1]),
     ("[4]\n[5]", [4, 5, 1]),
     ("4, 5", [4, 5, 1]),
