@@ -53,14 +53,22 @@ IN_RANK_ORDER = Rules()
 
 
 def values(candidates: Iterable[Candidate]) -> Iterator[Piece]:
-    """What eq. 13 appends: the values, never the keys, in the order of the records' own ranks."""
+    """What eq. 13 appends: the values, never the keys, in the order of the records' own ranks.
+
+    They end where a rank is missing: that record found no place in the pool, though later ones did.
+    """
     ranked: list[tuple[int, Piece]] = []
     for candidate in candidates:
         texts = tuple(inert(unit.text) for unit in candidate.units)
         source = Source.of(candidate.document, candidate.units)
         for rank, record in zip(candidate.ranks, candidate.records, strict=True):
             ranked.append((rank, Piece(inert(record.value), source, texts)))
-    yield from (piece for _, piece in sorted(ranked, key=itemgetter(0)))
+    last = 0
+    for rank, piece in sorted(ranked, key=itemgetter(0)):
+        if rank > last + 1:
+            break
+        last = rank
+        yield piece
 
 
 def raw_units(candidates: Iterable[Candidate]) -> Iterator[Piece]:

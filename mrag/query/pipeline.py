@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from mrag.errors import InputError, ModelError, ModelTimeoutError
 from mrag.models.language_model import paid
-from mrag.query.assemble import merged
+from mrag.query.assemble import merged, values
 from mrag.query.evidence import Extraction
 from mrag.query.expected import unmet
 from mrag.query.generate import FromTable, FromUnits, FromValues, Generated, Reading
@@ -33,7 +33,8 @@ from mrag.schema import (
 from mrag.settings import PlainReader, SaneReader
 
 MIN_POOL = 20
-TOKENS_PER_VALUE = 8  # fewer than a value has, so that a pool outlasts its budget
+TOKENS_PER_VALUE = 8  # fewer than most values have; where they have fewer the pool is made again
+CHARACTERS_PER_TOKEN = 6  # more than a text's tokens have on average: so many surely spend a budget
 NO_MATCH = "The collection holds nothing that matches the question."
 
 
@@ -152,7 +153,7 @@ class Pipeline:
                 yield event
 
     async def _answer(self, run: _Run) -> Answer:
-        pool = await self._pool(run, pool_size(run.question.reader))
+        pool = await self._pool(run, pool_size(run.question.reader), run.question.reader)
         question = run.question
         table: EvidenceTable | None = None
         selected: tuple[Candidate, ...] = ()
@@ -169,8 +170,11 @@ class Pipeline:
             generated = await self._concluded(run, table, selection, question.reader)
         return run.end(pool, table, generated, selected)
 
-    async def _pool(self, run: _Run, w: int) -> Pool:
-        """For the question as its retrieval wants it: from here on it is the one that is asked."""
+    async def _pool(self, run: _Run, w: int, reader: PlainReader | SaneReader | None = None) -> Pool:
+        """For the question as its retrieval wants it: from here on it is the one that is asked.
+
+        With a `reader` of values the pool outlasts its budget, or the collection has no more.
+        """
         if run.question.turns and run.question.retrieval.follow_up == "model":
             work: _Work[Rewritten] | None = None
             if rewrite := self._rewrite:
@@ -180,7 +184,20 @@ class Pipeline:
                 run.note(f"Asked is: {rewritten.text}")
                 run.question = replace(run.question, text=rewritten.text, turns=())
         question = run.question
-        return await run.stage("retrieve", lambda _: self._retrieve(question, w))
+        budget = reader.budget_tokens if isinstance(reader, PlainReader) and reader.k is None else 0
+
+        async def retrieved(_: float | None) -> Pool:
+            pool, wanted = await self._retrieve(question, w), w
+            while (
+                wanted <= len(pool.candidates)
+                and wanted < budget
+                and _characters(pool) < budget * CHARACTERS_PER_TOKEN
+            ):
+                wanted *= 2
+                pool = await self._retrieve(question, wanted)
+            return pool
+
+        return await run.stage("retrieve", retrieved)
 
     async def _selected(self, run: _Run, pool: Pool, reader: SaneReader) -> Selection:
         work: _Work[Selection] | None = None
@@ -248,10 +265,19 @@ class Pipeline:
 
 
 def pool_size(reader: PlainReader | SaneReader) -> int:
-    """How many candidates a reader needs: w, or k, or more than its budget can hold."""
+    """How many candidates a reader needs: w, or more than its budget can hold.
+
+    A reader of k candidates reads the first of a pool as wide as that of others: what is fused depends on how
+    many records each leg was asked for.
+    """
     if isinstance(reader, SaneReader):
         return reader.w
-    return reader.k or max(MIN_POOL, reader.budget_tokens // TOKENS_PER_VALUE)
+    return max(MIN_POOL, reader.k or reader.budget_tokens // TOKENS_PER_VALUE)
+
+
+def _characters(pool: Pool) -> int:
+    """Those of all values to be read, one that is found twice once."""
+    return sum(map(len, {piece.text for piece in values(pool.candidates)}))
 
 
 def _evidence(answer: Answer) -> Evidence:

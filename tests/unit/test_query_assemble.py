@@ -132,6 +132,12 @@ def test_the_scan_is_over_single_records_though_candidates_hold_several() -> Non
     assert [piece.text for piece in values(mixed)] == said
 
 
+def test_the_scan_ends_at_a_record_that_is_not_in_the_pool() -> None:
+    first, second, _ = FOUND
+    full = [replace(first, ranks=(1, 4)), replace(second, ranks=(2, 5))]
+    assert [piece.text for piece in values(full)] == ["value one", "value two"]
+
+
 def test_chunks_of_one_long_unit_are_put_back_in_its_order() -> None:
     text = "Ada built the first ferry in Gdansk. It sank. Then she built the second one in Visby."
     late, early = (Piece(part, Source("a", "A", (5,)), (text,)) for part in (text[37:], text[:36]))

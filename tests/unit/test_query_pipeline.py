@@ -19,7 +19,7 @@ from mrag.query.question import Question
 from mrag.query.select import Selection, Selector
 from mrag.schema import EvidenceTable, Pool, Source, Usage
 from mrag.settings import PlainReader, SaneReader
-from tests.query_pool import candidate, pool
+from tests.query_pool import candidate, pool, ranked
 
 FERRY = candidate("The ferry Alma was built in 1962.", "ferry", title="Ferries", values=("Alma: 1962.",))
 BARGE = candidate("The barge Runa was built in 1901.", "barge", title="Barges", values=("Runa: 1901.",))
@@ -240,9 +240,39 @@ async def test_a_cancellation_goes_through(stage: str) -> None:
 
 def test_a_pool_outlasts_what_its_reader_takes() -> None:
     assert pool_size(SaneReader(w=7, k=2)) == 7
-    assert pool_size(PlainReader(k=3)) == 3
+    assert pool_size(PlainReader(k=3)) == pool_size(SaneReader(k=3))
+    assert pool_size(PlainReader(k=30)) == 30
     assert pool_size(PlainReader(budget_tokens=8)) == 20
     assert pool_size(PlainReader(budget_tokens=800)) == 100
+
+
+@pytest.mark.parametrize(
+    ("value", "reader", "held", "sizes"),
+    [
+        ("Built: {n}", PlainReader(budget_tokens=60), 1000, [20, 40]),  # 8 of at least 6 * 60 / 9 characters
+        ("Built: {n}", PlainReader(budget_tokens=60), 30, [20, 40]),  # there are no more
+        ("Built: {n}", PlainReader(budget_tokens=60), 19, [20]),
+        ("Built: 1962", PlainReader(budget_tokens=60), 1000, [20, 40, 80]),  # said once
+        ("The ferry was built in {n}.", PlainReader(budget_tokens=60), 1000, [20]),
+        ("Built: {n}", PlainReader(k=5), 1000, [20]),
+        ("Built: {n}", SaneReader(w=7, k=2, select="off"), 1000, [7]),
+    ],
+)
+async def test_a_pool_that_its_budget_outlasts_is_made_again(
+    value: str, reader: PlainReader | SaneReader, held: int, sizes: list[int]
+) -> None:
+    stages = Stages()
+
+    async def retrieve(question: Question, w: int) -> Pool:
+        stages.sizes.append(w)
+        texts = [value.format(n=1900 + n) for n in range(min(held, w))]
+        return pool(*ranked(*(candidate(text, f"d{n}") for n, text in enumerate(texts))))
+
+    pipeline = Pipeline(retrieve, None, None, None)
+    answer = await pipeline.answer(replace(PLAIN, reader=reader))
+    assert stages.sizes == sizes
+    assert [stage.stage for stage in answer.trace] == ["retrieve"]
+    assert len((await pipeline.retrieve(PLAIN, 3)).candidates) == 3
 
 
 async def test_a_pool_of_at_most_k_needs_two_calls() -> None:
