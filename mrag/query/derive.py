@@ -10,13 +10,11 @@ from fractions import Fraction
 from typing import get_args
 
 from mrag.documents.quantities import placed_numbers
-from mrag.documents.words import STOP_WORDS, TOKEN
+from mrag.query.unit_words import differ, is_unit, same, unit_beside
 from mrag.query.verify import only_orders
 from mrag.schema import Derivation, EvidenceRow, Operation, Verdict
 
 _FIGURE = re.compile(r"\d[\d,]*(?:\.(\d+))?")
-_PERCENT = re.compile(r"\s?(?:%|per\s?cent\b)")
-_CURRENCY = re.compile(r"([$€£¥]|\b[A-Z]{3})\s?$")
 _SIGNS = {"sum": " + ", "difference": " - ", "ratio": " / ", "average": " + "}
 _MOST_DIGITS = 12
 
@@ -63,37 +61,44 @@ def derived(
 
 
 def _measure(row: EvidenceRow, number: int) -> Measure | None:
-    """The one number, with its unit, of a verified row's value, or of all its cells where it has none."""
+    """The one number, with its unit, of a verified row's value, or of all its cells where it has none.
+
+    Verification leaves units out, so nothing is computed with one that is not beside the number in the quote.
+    A row that names none has the quote's.
+    """
     if row.verdict is not Verdict.VERIFIED:
         return None
     value = row.cells.get("value")
     others = (cell for column, cell in row.cells.items() if not only_orders(column, cell))
     text = f"{value} {row.cells.get('unit', '')}" if value else "; ".join(others)
     found = _quantity(text.strip())
-    return Measure(number, *found, _written(*found)) if found else None
+    if found is None:
+        return None
+    stated, unit = found
+    beside = [
+        unit_beside(row.quote, start, end) for start, end, told in placed_numbers(row.quote) if told == stated
+    ]
+    if beside and all(differ(unit, other) for other in beside):
+        return None
+    unit = unit or next(filter(is_unit, beside), "")
+    return Measure(number, stated, unit, _written(stated, unit))
 
 
 def _quantity(text: str) -> tuple[Fraction, str] | None:
-    """The only number of a text and what it counts: `%`, a currency before it, or the word after it."""
+    """The only number of a text and what it counts."""
     placed = list(placed_numbers(text))
     if len(placed) != 1 or (value := placed[0].value) is None or not value.is_finite():
         return None
     start, end, _ = placed[0]
-    if _PERCENT.match(text, end):
-        return Fraction(value), "%"
-    if currency := _CURRENCY.search(text[:start]):
-        return Fraction(value), currency[1]
-    after = TOKEN.match(text, end + 1)
-    return Fraction(value), after[0] if after and after[0].casefold() not in STOP_WORDS else ""
+    return Fraction(value), unit_beside(text, start, end)
 
 
 def _checked(claim: Claimed, terms: list[Measure]) -> tuple[Operation, list[Measure], Measure] | None:
     """The arithmetic that gives the value claimed, if there is one; a difference counts in either order."""
     operation = next((name for name in get_args(Operation) if name == claim.operation), None)
-    units = {term.unit.casefold() for term in terms}
     if operation is None or len(terms) < 2 or len({term.row for term in terms}) < len(terms):
         return None
-    if operation != "ratio" and len(units) > 1:
+    if operation != "ratio" and any(not same(term.unit, terms[0].unit) for term in terms):
         return None
     for ordered in (terms, terms[::-1]) if operation == "difference" else (terms,):
         exact = _computed(operation, [term.value for term in ordered])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 
 import pytest
@@ -128,6 +129,34 @@ def test_units_are_minded(
     some: EvidenceRow, other: EvidenceRow, operation: str, value: str, kept: str | None
 ) -> None:
     assert computed([some, other], Claimed(operation, (1, 2), value)) == ([kept] if kept else [])
+
+
+def measured(value: str, unit: str, quote: str) -> EvidenceRow:
+    return replace(row(value, unit), quote=quote)
+
+
+@pytest.mark.parametrize(
+    ("unit", "some", "other", "kept"),
+    [
+        ("km", "She sails 90 miles.", "She sails 40 km.", None),
+        ("km", "She carries 90 passengers.", "She sails 40 km.", None),
+        ("", "She sails 90 miles.", "She sails 40 km.", None),
+        ("miles", "It is 90 nautical miles.", "It is 40 miles.", None),
+        ("USD", "It costs €90.", "It costs $40.", None),
+        ("USD", "It costs $90.", "It costs 40 dollars.", "90 USD + 40 USD"),
+        ("km", "She sails 90 kilometres.", "a 40-kilometre trip", "90 km + 40 km"),
+        ("km", "She sails 90km.", "It is 40 (one way).", "90 km + 40 km"),
+        ("", "She sails 90 km.", "40 kilometres of it", "90 km + 40 kilometres"),
+        ("seats", "There are 90 places.", "It has 40 seats.", "90 seats + 40 seats"),
+        ("km", "It is 90 miles, or 90 km.", "so it is", "90 km + 40 km"),
+        ("million USD", "It cost $90 million.", "It cost 40 million.", "90000000 USD + 40000000 USD"),
+    ],
+)
+def test_units_are_those_of_the_quotes(unit: str, some: str, other: str, kept: str | None) -> None:
+    rows = [replace(row("90", unit), quote=some), replace(row("40", unit), quote=other)]
+    value = "130 million" if "million" in unit else "130"
+    arithmetic = computed(rows, Claimed("sum", (1, 2), value))
+    assert [one.split(": ")[1].split(" = ")[0] for one in arithmetic] == ([kept] if kept else [])
 
 
 def test_nothing_is_computed_from_a_number_that_only_orders_rows() -> None:
