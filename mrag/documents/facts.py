@@ -31,6 +31,7 @@ _DATES = tuple(
     )
 )
 _STARTS = re.compile(r"(?:^|[.!?:;•–—|]|(?<!\S)-)\s*[\"'“”‘’(]*$")
+_DECADE = re.compile(r"(\d)['’]s$")
 _OPENING = 8  # characters that may stand between the end of a sentence and the first word of the next
 _ARTICLES = frozenset(("a", "an", "the", "i"))
 _NUMBER_WORDS = frozenset((*SCALES, *SMALL)) - {"one"}
@@ -120,7 +121,7 @@ def _within(claimed: Date, given: Date) -> bool:
 
 def _names(text: str, ordinary: frozenset[str], placed: Sequence[Placed]) -> Iterator[str]:
     """Words with a capital, codes, and what can be compared only as it is written."""
-    yield from (bare(text[start:end]) for start, end, value in placed if value is None)
+    yield from _as_written(text, placed)
     words = [match for match in TOKEN.finditer(text) if not _overlaps(match, placed)]
     flat = not any(_is_plain(match[0]) for match in words)
     for match in words:
@@ -161,9 +162,14 @@ def _overlaps(match: re.Match[str], placed: Sequence[Placed]) -> bool:
     return at >= 0 and placed[at].end > match.start()
 
 
+def _as_written(text: str, placed: Sequence[Placed]) -> Iterator[str]:
+    """The numbers without a value; `1990's` is `1990s`, and never the year."""
+    yield from (bare(_DECADE.sub(r"\1s", text[start:end])) for start, end, value in placed if value is None)
+
+
 def _mentioned(quote: str, placed: Sequence[Placed]) -> Iterator[str]:
     """The bare words of a quote, the parts of its hyphenated ones, and its capital stop words as written."""
-    yield from (bare(quote[start:end]) for start, end, value in placed if value is None)
+    yield from _as_written(quote, placed)
     for token in tokens(quote):
         for part in (token, *token.split("-")):
             yield bare(part)

@@ -5,7 +5,8 @@ after a space belong to the number before it (`12 300`); after a point they do b
 (`1.000 EUR`), elsewhere such a number, and a time of day, holds only as it is written. A figure in
 brackets is negative where its currency stands before the bracket or a currency or scale after it:
 `$(5)`, `(5) million`; not in `($5 million)`, which prose writes for an aside. An ordinal (`12th`) is no
-12, and a sign between two numbers (`10 -5`) may make a range: both hold only as they are written.
+12, a decade (`the 1990s`) no year, and a sign between two numbers (`10 -5`) may make a range: all hold only
+as they are written.
 """
 
 from __future__ import annotations
@@ -49,6 +50,7 @@ _SIGN = re.compile(
 )
 _BETWEEN_NUMBERS = re.compile(r"[\d%]\s$")
 _ORDINAL_ENDINGS = frozenset(("st", "nd", "rd", "th"))
+_YEAR = re.compile(r"\d{4}['’]?")
 _POINT = re.compile(r"(?<![\w.])\.$")
 _BEFORE = 16  # characters before a number in which its sign and currency stand
 
@@ -175,6 +177,8 @@ def _figure(start: int, end: int, digits: str, hyphen: str, word: str, text: str
         value = _times(value, scale)
     elif first in _ORDINAL_ENDINGS or (word and word != word.casefold()):
         value = None  # an ordinal, or a code like `12B`
+    elif word == "s" and _YEAR.fullmatch(digits):
+        value = None
     return _Piece(start, end, "figure", value)
 
 
