@@ -20,6 +20,7 @@ CONTROL_TOKEN = re.compile(
     r"<[|｜][^<>\n]{1,64}[|｜]>|</?(?:s|bos|eos|pad|unk|think|start_of_turn|end_of_turn)>|<</?SYS>>|"
     + _BRACKETED
 )
+_ASKING = re.compile(r"(?<![^\n\r\v\f\x1c-\x1e\x85\u2028\u2029])(?=question\s*:)", re.IGNORECASE)
 _OPENING = re.compile(rf"<(?=[^\s\d=<])|{_BRACKETED}")
 
 
@@ -49,6 +50,11 @@ def shortened(text: str, characters: int) -> str:
 def indented(text: str) -> str:
     """`text` made inert, its later lines indented: only labels begin a line."""
     return "\n  ".join(inert(text).splitlines())
+
+
+def unasking(text: str) -> str:
+    """`text` whose lines that begin with `Question:` are indented: the prompt's own is the only one."""
+    return _ASKING.sub("  ", text)
 
 
 def render(name: str, **values: str) -> tuple[Message, ...]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from operator import itemgetter
 from typing import Literal
 
-from mrag.models.prompt import inert
+from mrag.models.prompt import inert, unasking
 from mrag.query.fitting import cut_at_sentence
 from mrag.schema import Candidate, Context, Source
 from mrag.settings import PlainReader
@@ -59,10 +59,10 @@ def values(candidates: Iterable[Candidate]) -> Iterator[Piece]:
     """
     ranked: list[tuple[int, Piece]] = []
     for candidate in candidates:
-        texts = tuple(inert(unit.text) for unit in candidate.units)
+        texts = tuple(_shown(unit.text) for unit in candidate.units)
         source = Source.of(candidate.document, candidate.units)
         for rank, record in zip(candidate.ranks, candidate.records, strict=True):
-            ranked.append((rank, Piece(inert(record.value), source, texts)))
+            ranked.append((rank, Piece(_shown(record.value), source, texts)))
     last = 0
     for rank, piece in sorted(ranked, key=itemgetter(0)):
         if rank > last + 1:
@@ -78,7 +78,11 @@ def raw_units(candidates: Iterable[Candidate]) -> Iterator[Piece]:
         for unit in candidate.units:
             if (unit.document_id, unit.number) not in seen:
                 seen.add((unit.document_id, unit.number))
-                yield Piece(inert(unit.text), Source.of(candidate.document, [unit]))
+                yield Piece(_shown(unit.text), Source.of(candidate.document, [unit]))
+
+
+def _shown(text: str) -> str:
+    return unasking(inert(text))
 
 
 def assemble(
@@ -175,7 +179,7 @@ def _context(
 def _joined(pieces: Sequence[Piece], rules: Rules) -> str:
     ordered = by_position(pieces) if rules.order == "position" else pieces
     told = _told_once(ordered, rules.order) if rules.deduplicate else ordered
-    return SEPARATOR.join(piece.text for piece in told)
+    return SEPARATOR.join(unasking(piece.text) for piece in told)  # what is left of one may begin anew
 
 
 def by_position(pieces: Sequence[Piece]) -> list[Piece]:
