@@ -61,7 +61,7 @@ def verify(draft: Draft, shown: Sequence[Cited]) -> EvidenceRow:
     A quote that stands in another unit of the same document is given to that unit.
 
     Deviation: a row that only names a label may have a cell that is itself a quote: small models write one
-    sentence down and name another. Its unit is then the one in which it stands.
+    sentence down and name another. Its unit is then the one of that document in which it stands.
 
     Numbers, dates and names of every cell must stand in
     the quote; those that say what the row is about (the entity, the dimension, the date of the source)
@@ -77,10 +77,12 @@ def verify(draft: Draft, shown: Sequence[Cited]) -> EvidenceRow:
 
 
 def _readings(draft: Draft, shown: Sequence[Cited]) -> Iterator[tuple[str, Cited]]:
-    """What may be the row's quote, and the units in which it may stand, the likeliest first."""
+    """What may be the row's quote, and the units of its document where it may stand, the likeliest first."""
     named = draft.unit
-    places = sorted(shown, key=lambda place: (not _same_document(place, named), place != named))
-    yield from ((draft.quote, place) for place in places if _same_document(place, named))
+    places = sorted(
+        (place for place in shown if _same_document(place, named)), key=lambda place: place != named
+    )
+    yield from ((draft.quote, place) for place in places)
     for words in () if draft.copied else draft.cells.values():
         if len(tokens(words)) >= MIN_WORDS:
             yield from ((words, place) for place in places)

@@ -172,14 +172,22 @@ def test_a_quote_of_less_than_three_words_is_a_whole_sentence_or_line(
 
 
 def test_a_cell_that_is_itself_a_quote_is_given_to_its_unit() -> None:
-    fact = {"fact": "The barge Runa was built in Visby in 1901."}
-    for quote, named in (("It carries 90 passengers", ALMA), ("", None), ("no such words", OTHER)):
-        row = verify(Draft(fact, quote, named), SHOWN)
-        assert (row.verdict, row.source) == (Verdict.VERIFIED, Source("other", "Barges", (1,)))
+    fact = {"fact": "The ferry Alma was repaired in Holm in 1988."}
+    for quote in ("It carries 90 passengers", "no such words", ""):
+        row = verify(Draft(fact, quote, ALMA), SHOWN)
+        assert (row.verdict, row.source) == (Verdict.VERIFIED, Source("doc", "Harbour notes", (2,)))
         assert row.quote == fact["fact"]
-    assert verdict("", fact="The barge Runa was built in Visby in 1902.") is Verdict.UNVERIFIED
-    assert verdict("", fact="was built in Visby in 1901", entity="Alma") is Verdict.UNVERIFIED
-    assert verdict("", fact="built") is Verdict.UNVERIFIED
+    assert verdict("", fact="The ferry Alma was repaired in Holm in 1989.") is Verdict.UNVERIFIED
+    assert verdict("", fact="was repaired in Holm in 1988", entity="Runa") is Verdict.UNVERIFIED
+    assert verdict("", fact="repaired") is Verdict.UNVERIFIED
+
+
+def test_a_cell_that_is_a_quote_of_another_document_is_unverified() -> None:
+    fact = {"fact": "The barge Runa was built in Visby in 1901."}
+    for quote, named in (("It carries 90 passengers", ALMA), ("no such words", ALMA), ("", None)):
+        row = verify(Draft(fact, quote, named), SHOWN)
+        assert (row.verdict, row.source) == (Verdict.UNVERIFIED, None)
+    assert verify(Draft(fact, "", OTHER), SHOWN).verdict is Verdict.VERIFIED
 
 
 def test_the_document_that_a_row_names_comes_first() -> None:
