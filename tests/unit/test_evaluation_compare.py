@@ -220,6 +220,23 @@ def test_the_shipped_experiments_can_be_planned(tmp_path: Path) -> None:
         assert len({str(case.settings) for case in planned}) == len(planned)
 
 
+@pytest.mark.parametrize(
+    ("file", "variant", "but"),
+    [("reading", "ours as shipped", {}), ("selection", "shipped pool, likelihood", {"extract": False})],
+)
+def test_what_is_shipped_is_among_the_variants(
+    file: str, variant: str, but: dict[str, Any], tmp_path: Path
+) -> None:
+    loaded = load_experiment(EXPERIMENTS / f"{file}.yaml")
+    for part in loaded.sets.values():
+        (tmp_path / part.questions).parent.mkdir(exist_ok=True, parents=True)
+        (tmp_path / part.questions).write_text('{"id": "q", "question": "What?"}')
+    planned = [case for case in cases(loaded, tmp_path) if case.variant == variant]
+    shipped = Settings().method
+    expected = shipped.model_copy(update={"reader": shipped.reader.model_copy(update=but)})
+    assert [case.settings.method for case in planned] == [expected] * len(loaded.sets)
+
+
 # --------------------------------------------------------------------------- tables
 
 
