@@ -10,13 +10,13 @@ from typing import Any
 
 from mrag.evaluation.evaluate import Evaluation
 from mrag.evaluation.experiment import Case
-from mrag.evaluation.measures import Row, by_measure, table_measures
+from mrag.evaluation.measures import Row, by_measure, is_share, table_measures
 from mrag.evaluation.metrics import Interval, paired_interval, ratio_interval
 from mrag.evaluation.sections import ABSENT, Section, excerpt, number
 
 ALL = "all sets"
 NAMED = 20
-ORDER = ("recall@", "recall read", "gain", "exact match", "F1", "verified", "LLM")
+ORDER = ("recall@", "recall read", "gain", "exact match", "F1", "verified", "LLM", "seconds")
 Line = Mapping[str, Interval]
 
 
@@ -140,7 +140,7 @@ class Table:
 
 def _section(title: str, about: str, lines: Mapping[str, Line], sign: str) -> Section:
     shown = sorted(dict.fromkeys(name for line in lines.values() for name in line), key=_place)
-    head = ("variant", *(name if name.startswith("LLM") else f"{name} %" for name in shown))
+    head = ("variant", *(f"{name} %" if is_share(name) else name for name in shown))
     rows = (
         (variant, *(_cell(name, line.get(name), sign) for name in shown)) for variant, line in lines.items()
     )
@@ -163,7 +163,7 @@ def _place(measure: str) -> int:
 def _cell(name: str, found: Interval | None, sign: str) -> str:
     if found is None:
         return ABSENT
-    scale, digits = (1, 0 if "tokens" in name else 1) if name.startswith("LLM") else (100, 1)
+    scale, digits = (100, 1) if is_share(name) else (1, 0 if "tokens" in name else 1)
     signed = sign if name != "gain" else "+"
     mean, low, high = (scale * value + 0.0 for value in (found.mean, found.low, found.high))
     return f"{mean:{signed},.{digits}f} [{low:{signed},.{digits}f}, {high:{signed},.{digits}f}]"

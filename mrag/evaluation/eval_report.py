@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from mrag.evaluation.evaluate import Evaluation
-from mrag.evaluation.measures import Row, by_measure, measures
+from mrag.evaluation.measures import Row, by_measure, is_share, measures
 from mrag.evaluation.metrics import Interval, ratio_interval
 from mrag.evaluation.sections import Section, excerpt, number, percent
 from mrag.settings import Settings
@@ -78,7 +78,7 @@ class EvalReport:
 
 
 def _cells(name: str, found: Interval) -> tuple[str, ...]:
-    show = number if name.startswith("LLM") else percent
+    show = percent if is_share(name) else number
     return (*(show(float(value)) for value in (found.mean, found.low, found.high)), number(found.count))
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from mrag.collection import Collection
 from mrag.errors import InputError, ModelError
 from mrag.evaluation.gold import Gold, locate
-from mrag.evaluation.kept_replies import KeepingModel, clocked, open_keeping_model
+from mrag.evaluation.kept_replies import Clock, KeepingModel, clocked, open_keeping_model
 from mrag.evaluation.measures import Row
 from mrag.evaluation.metrics import exact_match, f1
 from mrag.evaluation.questions import GoldQuestion
@@ -160,7 +160,7 @@ class _Measuring:
             found=tuple(candidate.document.id for candidate in run.candidates),
             missing=gold.missing,
             error=run.error,
-            **(self._answered(question, gold, run) | {"seconds": clock.seconds} if self._answering else {}),
+            **(self._answered(question, gold, run) | _timed(run.answer, clock) if self._answering else {}),
         )
 
     async def _ask(self, text: str, run: _Run) -> None:
@@ -195,6 +195,11 @@ def _read(answer: Answer | None) -> Sequence[Source]:
     if answer is None:
         return ()
     return answer.selected or (answer.context.sources if answer.context else ())
+
+
+def _timed(answer: Answer | None, clock: Clock) -> dict[str, float | None]:
+    passed = sum(stage.seconds for stage in answer.trace) if answer and not clock.kept else None
+    return {"seconds": clock.seconds, "stage_seconds": passed}
 
 
 def _evidence(answer: Answer | None) -> dict[str, int]:

@@ -36,7 +36,7 @@ class KeptReplies:
         with suppress(OSError, ValueError, LookupError, TypeError):
             entry = json.loads(self._path(key).read_text("utf-8"))
             read(entry)
-            return {**entry, "seconds": float(entry["seconds"])}
+            return {**entry, "seconds": float(entry["seconds"]), "kept": True}
         return None
 
     def put(self, key: str, entry: Entry) -> None:
@@ -57,9 +57,11 @@ class Clock:
     """The seconds that the replies of one question took when they were first asked.
 
     Replies to requests that follow each other add up; of those under way together the slowest counts.
+    `kept` says that one of them was not asked for now, or by another question: the time that passed is less.
     """
 
     seconds = 0.0
+    kept = False
 
 
 _CLOCK = ContextVar[Clock | None]("clock", default=None)
@@ -162,12 +164,14 @@ class KeepingModel:
         clock = _CLOCK.get() or Clock()
         started = clock.seconds
         task = self._under_way.get(key)
+        shared = task is not None
         if task is None:
             task = self._under_way[key] = asyncio.create_task(self._entry(key, ask, read))
             task.add_done_callback(lambda ended: self._ended(key, ended))
         # A caller who gives up ends neither the others' waiting nor the reply, which will be kept.
         entry = await asyncio.shield(task)
         clock.seconds = max(clock.seconds, started + entry["seconds"])
+        clock.kept = clock.kept or shared or "kept" in entry
         return read(entry)
 
     def _ended(self, key: str, task: asyncio.Task[Entry]) -> None:

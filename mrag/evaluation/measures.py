@@ -22,7 +22,7 @@ class Row:
     many first ones of the pool. A question that failed has its `error`, and 0 for what it was to be measured
     by. `missing` names gold that the collection does not hold; `found` has the documents of the candidates,
     best first, and `facts` counts the rows of the evidence that may be shown as such. `seconds` are those of
-    its replies when they were first asked.
+    its replies when they were first asked, `stage_seconds` those of all stages, unless a reply was kept.
     """
 
     id: str
@@ -39,6 +39,7 @@ class Row:
     facts: int | None = None
     usage: Usage | None = None
     seconds: float | None = None
+    stage_seconds: float | None = None
     missing: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     error: str = ""
@@ -80,6 +81,13 @@ def _answering(row: Row) -> Iterator[tuple[str, Part]]:
         yield "LLM tokens out", Part(row.usage.completion_tokens)
     if row.seconds is not None:
         yield "LLM seconds", Part(row.seconds)
+    if row.stage_seconds is not None:
+        yield "seconds", Part(row.stage_seconds)
+
+
+def is_share(measure: str) -> bool:
+    """Whether a measure is shown in percent; the others are numbers of calls, tokens and seconds."""
+    return measure != "seconds" and not measure.startswith("LLM")
 
 
 def by_measure(questions: Sequence[Mapping[str, Part]]) -> dict[str, list[Part]]:

@@ -158,6 +158,7 @@ async def test_seconds_are_those_of_the_first_time(tmp_path: Path) -> None:
     with clocked() as second:
         await model(Engine(), tmp_path).complete(REQUEST)
     assert first.seconds == second.seconds > 0
+    assert (first.kept, second.kept) == (False, True)
 
 
 async def test_seconds_of_replies_that_come_together_are_the_slowest_ones(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from dataclasses import replace
 from importlib.resources import as_file, files
 from pathlib import Path
 from typing import Any
@@ -135,7 +136,10 @@ def test_means_are_over_the_questions_that_have_the_measure(settings: Settings, 
         "LLM tokens in": means["LLM tokens in"],
         "LLM tokens out": (9 / 4, 4),
         "LLM seconds": means["LLM seconds"],
+        "seconds": means["seconds"],
     }
+    assert means["LLM seconds"][1] == 4
+    assert means["seconds"][1] == 3  # one has no answer
     assert all(one.low <= one.mean <= one.high for one in found.values())
 
 
@@ -160,7 +164,10 @@ def test_a_dead_model_costs_its_answers(settings: Settings, questions: Path) -> 
 def test_replies_are_kept_for_the_next_run(settings: Settings, questions: Path, tmp_path: Path) -> None:
     first = measured(settings, questions, replies=tmp_path / "replies")
     (settings.collection.root.parent / "script.jsonl").write_text("")
-    assert measured(settings, questions, replies=tmp_path / "replies").rows == first.rows
+    again = measured(settings, questions, replies=tmp_path / "replies")
+    assert again.rows == tuple(replace(row, stage_seconds=None) for row in first.rows)
+    assert [row.stage_seconds is None for row in first.rows] == [False, False, False, True]
+    assert ("seconds" in first.measures(), "seconds" in again.measures()) == (True, False)
     assert measured(settings, questions).rows != first.rows
 
 
@@ -204,7 +211,7 @@ def test_the_command_prints_and_writes_the_same(settings: Settings, questions: P
     assert tree["settings"]["method"]["reader"]["name"] == "plain"
     for name, found in tree["measures"].items():
         [line] = [line for line in ended.stdout.splitlines() if line.strip().startswith(f"{name} ")]
-        show = "{:,.2f}" if name.startswith("LLM") else "{:.2%}"
+        show = "{:,.2f}" if name.startswith(("LLM", "seconds")) else "{:.2%}"
         cells = [show.format(found[part]) for part in ("mean", "low", "high")]
         assert line.split()[-4:] == [*cells, str(found["count"])]
     for title in ("Not in the collection", "Failed"):
