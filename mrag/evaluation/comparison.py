@@ -16,7 +16,7 @@ from mrag.evaluation.sections import ABSENT, Section, excerpt, number
 
 ALL = "all sets"
 NAMED = 20
-ORDER = ("recall@", "recall read", "gain", "exact match", "F1", "verified", "LLM", "seconds")
+ORDER = ("recall@", "recall read", "gain", "exact match", "F1", "abstained", "verified", "LLM", "seconds")
 Line = Mapping[str, Interval]
 
 

@@ -22,6 +22,7 @@ from mrag.indexing.concurrency import all_of
 from mrag.models.encoder import Encoder
 from mrag.models.opening import open_encoder, opened_by_stage
 from mrag.query.local import encoding, local_pipeline
+from mrag.query.outcome import abstained, failed
 from mrag.query.pipeline import Pipeline
 from mrag.query.question import question_for
 from mrag.query.retrieve import Retriever
@@ -175,13 +176,16 @@ class _Measuring:
 
     def _answered(self, question: GoldQuestion, gold: Gold, run: _Run) -> dict[str, Any]:
         answer = run.answer
+        answers = () if question.unanswerable else question.answers
         text = answer.text if answer else ""
         selects = isinstance(self._settings.method.reader, SaneReader)
         in_order = [Source.of(candidate.document, candidate.units) for candidate in run.unselected]
         return {
             "answer": text,
-            "exact_match": float(exact_match(text, question.answers)) if question.answers else None,
-            "f1": f1(text, question.answers) if question.answers else None,
+            "exact_match": float(exact_match(text, answers)) if answers else None,
+            "f1": f1(text, answers) if answers else None,
+            "abstained": answer is not None and abstained(answer) and not failed(answer),
+            "unanswerable": question.unanswerable,
             "read": gold.held(_read(answer)),
             "unselected": gold.held(in_order) if selects else None,
             "usage": sum((stage.usage for stage in answer.trace), Usage()) if answer else Usage(),

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pydantic import Field, ValidationError
+from pydantic import Field, ValidationError, model_validator
 
 from mrag.errors import InputError, SettingsError
-from mrag.evaluation.questions import GoldQuestion, read_questions, subset
+from mrag.evaluation.questions import GoldQuestion, of_strangers, read_questions, subset
 from mrag.settings import Settings, Strict, load_settings
 from mrag.yaml_tree import read_yaml
 
@@ -20,11 +20,15 @@ SET = "{set}"
 
 class QuestionSet(Strict):
     """Questions (JSONL), and the file or folder of the documents that they are about, both below the folder
-    of the data. `limit` of the questions are drawn by the experiment's seed."""
+    of the data. `limit` of the questions are drawn by the experiment's seed.
+
+    `asked_of` names another set: its collections are asked, whose documents answer none of the questions.
+    """
 
     questions: Path
     documents: Path | None = None
     limit: int | None = Field(None, ge=1)
+    asked_of: str | None = None
 
 
 class Experiment(Strict):
@@ -40,6 +44,14 @@ class Experiment(Strict):
     seed: int = 0
     cutoffs: tuple[int, ...] = Field((5, 20), min_length=1)
     questions_at_once: int | None = Field(None, ge=1)
+
+    @model_validator(mode="after")
+    def _asked_of_one_with_documents(self) -> Experiment:
+        for name, part in self.sets.items():
+            other = part.asked_of and self.sets.get(part.asked_of)
+            if part.asked_of and (part.documents or not other or other.asked_of):
+                raise ValueError(f"set {name}: asked_of names a set that has none, in place of documents")
+        return self
 
 
 @dataclass(frozen=True)
@@ -82,16 +94,20 @@ def cases(
     the first. Raises SettingsError, naming the variant, and InputError for what can't be read.
     """
     questions = {name: _drawn(part, data, limit, experiment.seed) for name, part in experiment.sets.items()}
+    holders = {name: part.asked_of or name for name, part in experiment.sets.items()}
+    folders = {name: experiment.sets[holder].documents for name, holder in holders.items()}
     return [
         Case(
             name,
             variant,
-            _settings(variant, name, config, (*_dotted(experiment.settings), *overrides, *_dotted(own))),
+            _settings(
+                variant, holders[name], config, (*_dotted(experiment.settings), *overrides, *_dotted(own))
+            ),
             questions[name],
-            data / part.documents if part.documents else None,
+            data / documents if documents else None,
         )
         for variant, own in _wanted(experiment, variants)
-        for name, part in experiment.sets.items()
+        for name, documents in folders.items()
     ]
 
 
@@ -105,7 +121,8 @@ def _wanted(experiment: Experiment, names: Collection[str]) -> list[tuple[str, M
 
 def _drawn(part: QuestionSet, data: Path, limit: int | None, seed: int) -> tuple[GoldQuestion, ...]:
     limits = [bound for bound in (part.limit, limit) if bound is not None]
-    return tuple(subset(read_questions(data / part.questions), min(limits, default=None), seed))
+    drawn = subset(read_questions(data / part.questions), min(limits, default=None), seed)
+    return tuple(of_strangers(drawn) if part.asked_of else drawn)
 
 
 def _dotted(tree: Mapping[str, Any]) -> Iterator[str]:

@@ -23,6 +23,7 @@ class Row:
     by. `missing` names gold that the collection does not hold; `found` has the documents of the candidates,
     best first, and `facts` counts the rows of the evidence that may be shown as such. `seconds` are those of
     its replies when they were first asked, `stage_seconds` those of all stages, unless a reply was kept.
+    `abstained` says that there was no answer though nothing failed: right where it is `unanswerable`.
     """
 
     id: str
@@ -40,6 +41,8 @@ class Row:
     usage: Usage | None = None
     seconds: float | None = None
     stage_seconds: float | None = None
+    abstained: bool | None = None
+    unanswerable: bool = False
     missing: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     error: str = ""
@@ -73,6 +76,8 @@ def _answering(row: Row) -> Iterator[tuple[str, Part]]:
     if row.exact_match is not None and row.f1 is not None:
         yield "exact match", Part(row.exact_match)
         yield "F1", Part(row.f1)
+    if row.abstained is not None and (row.unanswerable or row.answers):
+        yield f"abstained of {'un' * row.unanswerable}answerable", Part(float(row.abstained))
     if row.evidence_rows:
         yield "verified", Part(row.facts or 0, row.evidence_rows)
     if row.usage is not None:

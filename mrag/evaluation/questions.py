@@ -2,7 +2,7 @@
 
 Only `id` and `question` are needed. `answers` are accepted spellings, `gold_doc_ids` the documents that
 hold the evidence; `gold_paragraphs` (`doc_id`, `para_idx` from 0) and `gold_sentences` (`doc_id`, `text`)
-are its passages.
+are its passages. `unanswerable` says that no document answers.
 """
 
 from __future__ import annotations
@@ -45,6 +45,7 @@ class GoldQuestion(_Line):
     gold_doc_ids: tuple[str, ...] = ()
     gold_paragraphs: tuple[GoldParagraph, ...] = ()
     gold_sentences: tuple[GoldSentence, ...] = ()
+    unanswerable: bool = False
 
     @property
     def passages(self) -> tuple[GoldParagraph | GoldSentence, ...]:
@@ -75,6 +76,11 @@ def _question(place: str, line: str) -> GoldQuestion:
         fault = error.errors()[0]
         path = ".".join(map(str, fault["loc"]))
         raise InputError("questions", f"{place} is no question: {path} {fault['msg']}.") from None
+
+
+def of_strangers(questions: Sequence[GoldQuestion]) -> list[GoldQuestion]:
+    """The questions for documents that they are not about: unanswerable, without answers and gold."""
+    return [GoldQuestion(id=one.id, question=one.question, unanswerable=True) for one in questions]
 
 
 def subset(questions: Sequence[GoldQuestion], limit: int | None, seed: int) -> list[GoldQuestion]:

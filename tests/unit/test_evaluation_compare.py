@@ -19,6 +19,7 @@ from mrag.evaluation.evaluate import Evaluation
 from mrag.evaluation.experiment import Case, cases, load_experiment
 from mrag.evaluation.markdown import markdown
 from mrag.evaluation.measures import Row
+from mrag.evaluation.questions import GoldQuestion
 from mrag.indexing import run
 from mrag.models.tokens import ByteTokenizer
 from mrag.settings import Settings
@@ -220,6 +221,30 @@ def test_of_one_collection_the_variant_that_searches_most_is_indexed(tmp_path: P
     assert [case.variant for case in compare.missing(planned)] == ["more", "more"]
 
 
+def test_the_collections_of_a_set_are_asked_what_strangers_ask(tmp_path: Path) -> None:
+    strange = {"questions": "two.jsonl", "asked_of": "one"}
+    file = experiment(tmp_path, {**TWO, "sets": {"one": TWO["sets"]["one"], "strange": strange}})
+    (tmp_path / "two.jsonl").write_text(
+        '{"id": "q", "question": "Who?", "answers": ["I"], "gold_doc_ids": ["d"]}'
+    )
+    planned = [case for case in cases(load_experiment(file), tmp_path) if case.set == "strange"]
+    assert [case.settings.collection.name for case in planned[:2]] == ["one-units", "one-raw"]
+    assert {case.documents for case in planned} == {tmp_path / "one.json"}
+    assert {case.questions for case in planned} == {
+        (GoldQuestion(id="q", question="Who?", unanswerable=True),)
+    }
+
+
+@pytest.mark.parametrize(
+    "part", [{"asked_of": "none"}, {"asked_of": "strange"}, {"asked_of": "one", "documents": "d.json"}]
+)
+def test_strangers_ask_of_a_set_that_has_collections(tmp_path: Path, part: dict[str, str]) -> None:
+    strange = {"questions": "two.jsonl", **part}
+    file = experiment(tmp_path, {**TWO, "sets": {"one": TWO["sets"]["one"], "strange": strange}})
+    with pytest.raises(SettingsError, match="set strange: asked_of names a set that has none"):
+        load_experiment(file)
+
+
 def test_the_shipped_experiments_can_be_planned(tmp_path: Path) -> None:
     for file in EXPERIMENTS.glob("*.yaml"):
         loaded = load_experiment(file)
@@ -228,7 +253,7 @@ def test_the_shipped_experiments_can_be_planned(tmp_path: Path) -> None:
             (tmp_path / part.questions).write_text('{"id": "q", "question": "What?"}')
         planned = cases(loaded, tmp_path)
         assert len(planned) == len(loaded.sets) * len(loaded.variants)
-        assert len({str(case.settings) for case in planned}) == len(planned)
+        assert len({(case.set, str(case.settings)) for case in planned}) == len(planned)
 
 
 @pytest.mark.parametrize(

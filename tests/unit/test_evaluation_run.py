@@ -132,6 +132,7 @@ def test_means_are_over_the_questions_that_have_the_measure(settings: Settings, 
         "recall read, of passages": (1.0, 2),
         "exact match": (pytest.approx(1 / 3), 3),
         "F1": (0.5, 3),
+        "abstained of answerable": (0.0, 3),
         "LLM calls": (3 / 4, 4),
         "LLM tokens in": means["LLM tokens in"],
         "LLM tokens out": (9 / 4, 4),
@@ -141,6 +142,30 @@ def test_means_are_over_the_questions_that_have_the_measure(settings: Settings, 
     assert means["LLM seconds"][1] == 4
     assert means["seconds"][1] == 3  # one has no answer
     assert all(one.low <= one.mean <= one.high for one in found.values())
+
+
+def test_to_abstain_is_right_where_nothing_answers(settings: Settings, tmp_path: Path) -> None:
+    asked = [
+        {"id": "told", "question": "Alma was built in 1962.", "answers": ["1962"]},
+        {"id": "withheld", "question": "The port has two cranes.", "answers": ["two cranes"]},
+        {"id": "not told", "question": "Cranes of gold?", "unanswerable": True},
+        {"id": "made up", "question": "Alma of gold?", "unanswerable": True, "answers": ["1962"]},
+        {"id": "down", "question": "Is it down?", "unanswerable": True},
+        {"id": "nobody knows", "question": "Cranes?"},
+    ]
+    rules = [
+        {"purpose": "answer", "contains": ["Question: Alma"], "reply": "1962"},
+        {"purpose": "answer", "contains": ["Question: Is"], "error": "dead"},
+        {"purpose": "answer", "reply": "Unknown."},
+    ]
+    (settings.collection.root.parent / "script.jsonl").write_text("\n".join(map(json.dumps, rules)))
+    (tmp_path / "asked.jsonl").write_text("\n".join(map(json.dumps, asked)))
+    report = measured(settings, tmp_path / "asked.jsonl")
+    assert [row.abstained for row in report.rows] == [False, True, True, False, False, True]
+    found = {name: (one.mean, one.count) for name, one in report.measures().items()}
+    assert found["abstained of answerable"] == (0.5, 2)
+    assert found["abstained of unanswerable"] == (pytest.approx(1 / 3), 3)
+    assert found["exact match"] == (0.5, 2)
 
 
 def test_retrieval_alone_needs_no_model(settings: Settings, questions: Path) -> None:
