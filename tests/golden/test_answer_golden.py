@@ -15,7 +15,7 @@ from mrag.query.blueprints import load_blueprints
 from mrag.query.evidence import EvidenceExtractor
 from mrag.query.generate import Generator
 from mrag.query.pipeline import Pipeline
-from mrag.query.question import Question
+from mrag.query.question import Question, question_for
 from mrag.query.retrieve import Retriever
 from mrag.query.select import Selector
 from mrag.schema import (
@@ -36,7 +36,7 @@ from mrag.schema import (
     Vectors,
     Verdict,
 )
-from mrag.settings import SaneReader
+from mrag.settings import SaneReader, Settings
 
 ALMA = "The ferry Alma carries 90 passengers. She was built in Gdansk in 1962."
 RUNA = "The ferry Runa was built in Visby on 3 May 1901. She carries “about 40” passengers."
@@ -161,6 +161,43 @@ async def test_a_whole_answer() -> None:
         "</evidence>\n\n"
         "Question: Which ferry carries more passengers?"
     )
+
+
+# By scores: r1 7/8 + 1, r2 1, r3 0 + 0; the question is likeliest after r3, then after r1.
+LIKELY = [
+    Rule(-20, purpose="select", contains=("runa",)),
+    Rule(-40, purpose="select", contains=("alma",)),
+    Rule(-90, purpose="select"),
+]
+
+
+async def test_a_whole_answer_as_it_is_shipped() -> None:
+    model = ScriptedModel([*LIKELY, *REPLIES[1:]])
+    pipeline = Pipeline(
+        Retriever(lambda _: Collection(), encode).retrieve,
+        Selector(model).select,
+        EvidenceExtractor(model, load_blueprints()).extract,
+        Generator(model).generate,
+    )
+    shipped = question_for(Settings(), QUESTION)
+    assert isinstance(shipped.reader, SaneReader)
+    few = shipped.reader.model_copy(update={"w": 3, "k": 2})
+    answer = await pipeline.answer(replace(shipped, reader=few))
+    asked = "Selection made 3 requests, one a candidate."
+    retrieve, _, extract, generate = EXPECTED.trace
+    assert replace(answer, trace=tuple(map(plain, answer.trace))) == replace(
+        EXPECTED,
+        trace=(retrieve, StageTrace("select", 0.0, Usage(3), (asked,)), extract, generate),
+        notes=(asked, *EXPECTED.notes),
+        selected=EXPECTED.selected[::-1],
+    )
+    pool = await pipeline.retrieve(shipped, 3)
+    assert [(one.records[0].id, one.score) for one in pool.candidates] == [
+        ("r1", 1.875),
+        ("r2", 1.0),
+        ("r3", 0.0),
+    ]
+    assert [request.purpose for request in model.asked] == ["select"] * 3 + ["evidence", "answer"]
 
 
 async def test_an_answer_that_rests_on_a_derived_row() -> None:

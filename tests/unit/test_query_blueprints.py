@@ -73,3 +73,35 @@ def test_the_shipped_blueprints_have_the_columns_of_tables_9_to_11() -> None:
         "COMPARATIVE": ["entity", "dimension", "value", "unit", "evidence quote", "source"],
         "TEMPORAL": ["event", "position", "resolved date", "date precision", "evidence quote", "source"],
     }
+
+
+@pytest.mark.parametrize(
+    ("blueprint", "column", "said"),
+    [
+        ("ATOMIC", "fact", ['"and", "but" or "or"', "a row of its own", "entity or topic"]),
+        ("ATOMIC", "evidence quote", ["exactly", "…", "Never reword"]),
+        ("ATOMIC", "source", ["same label in every row"]),
+        ("ATOMIC", "source date", ["ISO 8601", "as the source puts it", "NULL if unknown"]),
+        ("COMPARATIVE", "entity", ["One canonical name", "all of its rows"]),
+        ("COMPARATIVE", "dimension", ["One label", "all entities", "compared with each other"]),
+        ("COMPARATIVE", "value", ["A number where the source has one", "words of the source", "NULL"]),
+        ("COMPARATIVE", "unit", ["million, km, percent, USD", "empty for words"]),
+        ("COMPARATIVE", "evidence quote", ["exactly"]),
+        ("TEMPORAL", "event", ["5 to 15 words", "main entity or action"]),
+        ("TEMPORAL", "position", ["from 1", "share a number"]),
+        ("TEMPORAL", "resolved date", ["YYYY-MM-DD", "NULL", "common and fine"]),
+        ("TEMPORAL", "date precision", ["day", "month (the day is unknown)", "year", "relative"]),
+        ("TEMPORAL", "evidence quote", ["exactly"]),
+    ],
+)
+async def test_the_rules_of_tables_9_to_11_are_there_and_shown(
+    blueprint: str, column: str, said: list[str]
+) -> None:
+    shipped = load_blueprints()
+    (found,) = (one for one in shipped if one.name == blueprint)
+    (rules,) = (one.rules for one in found.columns if one.name == column)
+    assert [part for part in said if part not in rules] == []
+    model = ScriptedModel([Rule(table())])
+    await EvidenceExtractor(model, shipped).extract("Which ferry?", [FERRY])
+    shown = model.asked[0].messages[0].content
+    assert (rules in shown) == (column in [one.name for one in found.cells])
