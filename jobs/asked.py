@@ -18,7 +18,7 @@ from mrag.indexing.delete import Deletion, delete_documents
 from mrag.indexing.report import Report
 from mrag.settings import Settings, parse_settings
 from serve.faults import fault, fault_of
-from serve.job_values import DeleteBody, IndexBody, Line, Order, SyncBody
+from serve.job_values import DeleteBody, IndexBody, Line, Order, SyncBody, unpacked
 from serve.ray_jobs import ORDER
 
 FAILED = 2
@@ -69,8 +69,9 @@ class Told(TextIOBase):
         return len(text)
 
     def say(self, line: Line) -> None:
-        """One line of the log."""
-        print(line.written(), file=self._out, flush=True)
+        """One line of the log, at one stroke: standard error, which is in it too, may have begun another."""
+        self._out.write(f"\n{line.written()}\n")
+        self._out.flush()
 
     def safe(self, text: str) -> str:
         """The text as it may be told."""
@@ -87,8 +88,7 @@ class Told(TextIOBase):
 
 def main() -> None:
     """The job's process."""
-    order = Order.model_validate_json(os.environ[ORDER])
-    raise SystemExit(carried_out(order, sys.stdout))
+    raise SystemExit(carried_out(unpacked(os.environ[ORDER]), sys.stdout))
 
 
 if __name__ == "__main__":

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import base64
+import contextlib
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from serve.faults import Fault
 
@@ -73,6 +75,19 @@ class Order(BaseModel):
     asked: JobBody
 
 
+def packed(order: str) -> str:
+    """The JSON of an order as an environment variable holds it: letters, digits, `-`, `_` and `=` only.
+
+    As it is, Ray would put variables of the cluster in the place of a caller's `$NAME`, and hand them back.
+    """
+    return base64.urlsafe_b64encode(order.encode()).decode()
+
+
+def unpacked(value: str) -> Order:
+    """The order of such a variable."""
+    return Order.model_validate_json(base64.urlsafe_b64decode(value))
+
+
 class Job(BaseModel):
     """One job. Of one that was listed, `progress`, `report` and `error` are left out."""
 
@@ -111,9 +126,13 @@ class Line(BaseModel):
 
 
 def told_in(log: str) -> list[Line]:
-    """The lines that bear the mark, in order. What else is in a log is not for callers."""
-    return [
-        Line.model_validate_json(line.removeprefix(MARK))
-        for line in log.split("\n")[:-1]  # the last has not ended
-        if line.startswith(MARK)
-    ]
+    """The lines that bear the mark, in order. What else is in a log is not for callers.
+
+    Standard error is in the same log, and may have written into a line: that one is left out.
+    """
+    told = []
+    for line in log.split("\n")[:-1]:  # the last has not ended
+        if line.startswith(MARK):
+            with contextlib.suppress(ValidationError):
+                told.append(Line.model_validate_json(line.removeprefix(MARK)))
+    return told

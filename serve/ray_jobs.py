@@ -19,7 +19,7 @@ from ray.job_submission import JobDetails, JobSubmissionClient
 
 from serve.calls import JobsMissingError, StageDownError
 from serve.job_desk import Known
-from serve.job_values import State
+from serve.job_values import State, packed
 
 ORDER = "MRAG_JOB_ORDER"
 TIMEOUT_S = 30.0
@@ -117,7 +117,7 @@ def runtime_environment(order: str) -> dict[str, Any]:
     """
     own = ray.get_runtime_context().runtime_env
     variables = {name: value for name, value in own.get("env_vars", {}).items() if name != QUIET}
-    variables[ORDER] = order
+    variables[ORDER] = packed(order)
     if folder := own.get("working_dir"):
         return {"working_dir": folder, "env_vars": variables}
     known = os.environ.get("PYTHONPATH", "").split(os.pathsep)

@@ -124,8 +124,8 @@ def test_a_folder_is_indexed_asked_and_emptied_over_http_and_traced(url: str, co
     answer = httpx.post(f"{url}/v1/query", json={"question": QUESTION}, timeout=60).json()
     assert answer["text"] == "Alma was built in 1962."
 
-    deleted = ended(url, {"kind": "delete", "ids": ["alma.md", "nowhere"]})
-    assert (deleted["status"], deleted["report"]["unknown"]) == ("failed", ["nowhere"])
+    deleted = ended(url, {"kind": "delete", "ids": ["alma.md", "$PATH", "a ${PATH}.md"]})
+    assert (deleted["status"], deleted["report"]["unknown"]) == ("failed", ["$PATH", "a ${PATH}.md"])
     assert deleted["report"]["deleted"] == ["alma.md"]
     listed = httpx.get(f"{url}/v1/jobs", timeout=60).json()["jobs"]
     assert [job["id"] for job in listed] == [deleted["id"], indexed["id"]]

@@ -111,6 +111,7 @@ def test_a_job_with_a_model_of_its_own_loads_it(folder: Path) -> None:
         ({"kind": "delete"}, 400, "ids"),
         ({"kind": "delete", "ids": ["\ud83d"]}, 400, "ids"),
         ({"kind": "delete", "ids": ["x" * 100_000]}, 400, "ids"),
+        ({"kind": "delete", "ids": ["ab"] * 19_000}, 400, "ids"),
         ({"kind": "delete", "filter": {"a": None}}, 400, "filter"),
         ({"kind": "delete", "ids": ["a"], "collection": "nowhere"}, 404, "collection"),
         ([], 422, None),

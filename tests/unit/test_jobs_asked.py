@@ -23,7 +23,7 @@ from mrag.indexing.run import index_folder
 from mrag.settings import Settings, parse_settings
 from serve.calls import JobsMissingError, StageDownError
 from serve.job_desk import Known, ordered
-from serve.job_values import DeleteBody, IndexBody, Line, Order, SyncBody, told_in
+from serve.job_values import DeleteBody, IndexBody, Line, Order, SyncBody, packed, told_in, unpacked
 from serve.ray_jobs import ENTRYPOINT, ORDER, RayJobs, runtime_environment
 from tests.synced_folder import ALMA, TOVE, settings, write
 
@@ -158,11 +158,16 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
 
 async def test_an_order_reaches_ray_as_a_value_and_no_command(cluster: SimpleNamespace) -> None:
     runner = RayJobs()
-    await runner.submit(Known("mrag-1", "index", "a", "pending"), "; rm -rf /")
+    order = Order(settings={}, asked=DeleteBody(kind="delete", ids=["; rm -rf /", "$PATH", "a ${PATH}.md"]))
+    await runner.submit(Known("mrag-1", "index", "a", "pending"), order.model_dump_json())
     assert runner._client
     (job,) = runner._client.submitted
     assert (job["entrypoint"], job["submission_id"]) == (ENTRYPOINT, "mrag-1")
-    assert job["runtime_env"]["env_vars"][ORDER] == "; rm -rf /"
+    value = job["runtime_env"]["env_vars"][ORDER]
+    # Ray expands `$NAME` of the node's environment in it, and `unknown` of the report hands ids back.
+    assert os.path.expandvars(value) == value
+    assert "$" not in value
+    assert unpacked(value) == order
     (known,) = await runner.jobs()
     assert (known.id, known.kind, known.collection, known.status, known.ended) == (
         "mrag-1",
@@ -189,7 +194,10 @@ def test_a_job_has_the_modules_of_the_service(
     assert path[1:] == ["/a"]
     mine = {"A": "b", "RAY_DISABLE_FAILURE_SIGNAL_HANDLER": "1"}  # the last is added by the job itself
     cluster.runtime_env = {"working_dir": "gcs://x.zip", "env_vars": mine}
-    assert runtime_environment("{}") == {"working_dir": "gcs://x.zip", "env_vars": {"A": "b", ORDER: "{}"}}
+    assert runtime_environment("{}") == {
+        "working_dir": "gcs://x.zip",
+        "env_vars": {"A": "b", ORDER: packed("{}")},
+    }
 
 
 @pytest.mark.parametrize("page", ["", None])
@@ -212,3 +220,18 @@ async def test_a_job_api_that_is_down_is_asked_anew_the_next_time(
     assert str(error) not in str(caught.value)
     assert len(await runner.jobs()) == 1
     assert len(Client.made) == 2
+
+
+def test_what_standard_error_writes_between_costs_its_line_alone() -> None:
+    out = io.StringIO()
+    told = Told(out, Settings())
+    told.say(Line(progress="one"))
+    out.write("WARNING: no end of line")
+    told.say(Line(progress="two"))
+    out.write('mrag-job: {"progress":"three"}WARNING: something\nmrag-job: {"progress": 4}\n')
+    told.say(Line(report={"counts": {}}))
+    assert told_in(out.getvalue()) == [
+        Line(progress="one"),
+        Line(progress="two"),
+        Line(report={"counts": {}}),
+    ]
