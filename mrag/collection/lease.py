@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any
 
-from mrag.collection.manifest import collection_folder, published_segments
+from mrag.collection.manifest import collection_folder, forget_unpublished, published_segments
 from mrag.collection.object_store import store_of
 from mrag.collection.remote_lease import held
 from mrag.collection.remote_lease import publishing as remote_publishing
@@ -92,13 +92,14 @@ def _holder(file: IO[str]) -> str:
 
 
 def clear(root: Path, name: str) -> None:
-    """Removes segments that no generation has, and files that were not finished. Call it as the one writer.
+    """Removes what was never in force: generations, segments, unfinished files. Call it as the one writer.
 
     Nothing is removed where a manifest can't be read.
     """
     folder = collection_folder(root, name)
     with publishing(root, name):
         try:
+            forget_unpublished(root, name)
             kept = published_segments(root, name)
         except CollectionError:
             return

@@ -240,8 +240,13 @@ def _is_published(files: Files) -> bool:
 
 
 def generations(root: Path, name: str) -> tuple[int, ...]:
-    """Numbers of the generations whose manifests are there, ascending; the last is in force."""
-    return tuple(sorted(_numbers(files_of(root, _checked(name)))))
+    """Numbers of the generations whose manifests are there, ascending; the last is in force.
+
+    Raises CollectionError where nobody can say which that is.
+    """
+    files = files_of(root, _checked(name))
+    newest = read_current(files).generation
+    return tuple(sorted(number for number in _numbers(files) if number <= newest))
 
 
 # --------------------------------------------------------------------------- reading
@@ -380,6 +385,19 @@ def forget_generations(root: Path, manifest: Manifest) -> None:
     """Removes the manifests of all generations before this one."""
     files = files_of(root, _checked(manifest.name))
     files.remove(_path(number) for number in _numbers(files) if number < manifest.generation)
+
+
+def forget_unpublished(root: Path, name: str) -> None:
+    """Removes manifests that a writer wrote who died before they were in force. Call it as the one writer.
+
+    A second one where nothing is in force is no such thing: then `CURRENT` is lost, and all stay. Raises
+    CollectionError for a damaged `CURRENT`.
+    """
+    files = files_of(root, _checked(name))
+    newest = read_current(files).generation
+    later = [number for number in _numbers(files) if number > newest]
+    if newest or later == [1]:
+        files.remove(map(_path, later))
 
 
 def _numbers(files: Files) -> list[int]:

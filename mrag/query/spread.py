@@ -91,15 +91,18 @@ class PartSearcher:
             return known
 
     def _still(self, known: Collection) -> bool:
-        """Whether it is what its name and number stand for: no other collection took them that we know of."""
+        """Whether it is what its name and number stand for: no other collection took them that we know of.
+
+        Damage of what says so is no other collection: what is open is whole.
+        """
         if monotonic() - self._unreachable_at < RETRY_S:
             return True
         try:
             return existing_manifest(self._root, known.name, known.manifest.generation) == known.manifest
-        except NotFoundError:
-            return True
         except StoreError:
             self._unreachable_at = monotonic()
+            return True
+        except (NotFoundError, CollectionError):
             return True
 
     def _keep(self, name: str, generation: int, collection: Collection) -> None:

@@ -239,6 +239,18 @@ async def test_what_is_open_is_searched_when_a_compaction_has_removed_its_manife
     )
 
 
+@pytest.mark.parametrize("damaged", ["CURRENT", "manifests/000001.json"])
+async def test_what_is_open_is_searched_when_nobody_can_read_what_is_in_force(
+    tmp_path: Path, damaged: str
+) -> None:
+    add(tmp_path, "c", corpus(8), shards=2, stamp=STAMP_WITH_UNITS)
+    opened = OpenCollections(tmp_path, STAMP.encoder, legs=())
+    spread, query = Spread(searchers(tmp_path, 2), 60, partial=False), ask("winter signal", 1000)
+    expected = await spread.search(opened("c"), query)
+    (tmp_path / "c" / damaged).write_text("?")
+    assert await spread.search(opened("c"), query) == expected
+
+
 async def test_a_generation_that_a_part_cannot_open_is_not_prepared(root: Path) -> None:
     whole = Collection.open(root, "c")
     await Spread([*searchers(root, 2), Broken(ModelError("It is down."))], 60, True).prepare(whole.manifest)

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from mrag.collection import Collection, duplicates, existing_manifest, known_documents, lease
-from mrag.collection.manifest import published_segments
+from mrag.collection.manifest import generations, published_segments
 from mrag.errors import CollectionError
 from mrag.query.opened import OpenCollections
 from mrag.settings import DenseSettings
@@ -67,6 +67,7 @@ def test_a_change_that_is_killed_is_made_or_not_and_can_be_made_again(
     assert len(killed) >= min(MOMENTS, int(done.stdout))
     seen = set()
     for root in killed:
+        assert_cleared(root)
         made = existing_manifest(root, "c").generation - generation
         assert content(root) == (after if made else before)
         seen.add(made)
@@ -78,6 +79,19 @@ def test_a_change_that_is_killed_is_made_or_not_and_can_be_made_again(
         assert on_disk == published_segments(root, "c")
         assert not list(root.rglob("*.tmp"))
     assert seen == {0, 1}
+
+
+def assert_cleared(root: Path) -> None:
+    """The next writer leaves what is in force or was, if it makes nothing itself (tried on a copy)."""
+    copy = shutil.copytree(root, root.with_name(f"{root.name}-cleared"))
+    newest = existing_manifest(copy, "c").generation
+    with lease(copy, "c"):
+        manifests = {int(path.stem) for path in (copy / "c" / "manifests").iterdir()}
+        assert manifests == set(generations(copy, "c"))
+        assert max(manifests) == newest
+        kept = {part.id for number in manifests for part in existing_manifest(copy, "c", number).segments}
+        assert {path.name for path in (copy / "c" / "segments").iterdir()} == kept
+    shutil.rmtree(copy)
 
 
 # --------------------------------------------------------------------------- a new generation that is damaged

@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 from mrag import cli
 from mrag.collection import Collection, existing_manifest, known_documents, lease, read_manifest
 from mrag.collection.lease import clear
+from mrag.collection.manifest import generations
 from mrag.errors import CollectionError
 from tests.collection_corpus import add, ask, make_entry
 
@@ -159,6 +160,31 @@ def test_what_no_generation_has_is_cleared(tmp_path: Path) -> None:
     with lease(tmp_path, "c"):
         assert {path.name for path in segments.iterdir()} == kept
     assert not list(tmp_path.rglob("*.tmp"))
+
+
+@pytest.mark.parametrize("before", [0, 1])
+def test_a_generation_that_was_never_in_force_is_cleared(tmp_path: Path, before: int) -> None:
+    """A writer died between its manifest and CURRENT."""
+    for _ in range(before):
+        add(tmp_path, "c", THREE, 2)
+    folder = tmp_path / "c"
+    current = (folder / "CURRENT").read_bytes() if before else None
+    kept = {path.name for path in (folder / "segments").glob("*")}
+    late = add(tmp_path, "c", [make_entry("late", [["late"]])], 2)
+    (folder / "CURRENT").write_bytes(current) if current else (folder / "CURRENT").unlink()
+    assert generations(tmp_path, "c") == tuple(range(1, before + 1))
+    with lease(tmp_path, "c"):
+        assert not (folder / "manifests" / f"{late.generation:06d}.json").exists()
+        assert {path.name for path in (folder / "segments").iterdir()} == kept
+
+
+def test_nothing_is_cleared_where_current_is_lost(tmp_path: Path) -> None:
+    for _ in range(2):
+        add(tmp_path, "c", THREE, 2)
+    (tmp_path / "c" / "CURRENT").unlink()
+    before = {path for path in (tmp_path / "c").rglob("*") if path.suffix != ".lock"}
+    clear(tmp_path, "c")
+    assert before <= set((tmp_path / "c").rglob("*"))
 
 
 def test_nothing_is_cleared_where_a_manifest_is_damaged(tmp_path: Path) -> None:
