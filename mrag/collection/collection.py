@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from threading import Thread
 from typing import Literal
+from weakref import finalize
 
 import numpy as np
 
@@ -36,7 +39,10 @@ FULL_UP_TO_BYTES = 64 << 20
 
 
 class Collection:
-    """One generation of a collection, immutable; every method may be called from several threads."""
+    """One generation of a collection, immutable; every method may be called from several threads.
+
+    It is closed when nobody holds it any more.
+    """
 
     def __init__(self, manifest: Manifest, shards: Sequence[Shard], legs: tuple[Leg, ...]) -> None:
         self.manifest = manifest
@@ -45,6 +51,7 @@ class Collection:
         self._searches: Mapping[Searched, Searching] = {}
         self._filtering: Filtering | None = None
         self._at_hand: ShardsAtHand | None = None
+        self._end: finalize[..., Collection] | None = None
 
     @classmethod
     def open(
@@ -106,6 +113,8 @@ class Collection:
         if searched.keys and legs:
             collection._filtering = Filtering(searched)
             collection._searches = open_searches(searched, manifest, legs, dense or DenseSettings())
+            collection._end = finalize(collection, _close_later, collection._searches, os.getpid())
+            collection._end.atexit = False  # Then Java ends too.
         return collection
 
     # ----------------------------------------------------------------------- searching
@@ -216,10 +225,25 @@ class Collection:
 
     def close(self) -> None:
         """Gives files and memory back; the collection can't be used afterwards."""
-        for searching in self._searches.values():
-            searching.close()
+        if self._end:
+            self._end.detach()
+        _close(self._searches)
         self._shards, self._searches, self._filtering, self._legs = (), {}, None, ()
         self._at_hand = None
+
+
+def _close(searches: Mapping[Searched, Searching]) -> None:
+    for searching in searches.values():
+        searching.close()
+
+
+def _close_later(searches: Mapping[Searched, Searching], process: int) -> None:
+    """By a thread of its own: who happens to let go last does not wait for Java, or stands amid a call of it.
+
+    A process that was forked has Java's files in name only.
+    """
+    if process == os.getpid():
+        Thread(target=_close, args=(searches,), name="closing a generation").start()
 
 
 def _full(shards: Sequence[tuple[SegmentInfo, ShardInfo, Path]], how: Verify | None) -> bool:

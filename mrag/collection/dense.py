@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil
 from pathlib import Path
-from threading import Lock
 from typing import Any, Protocol
 
 import numpy as np
@@ -20,9 +19,9 @@ from mrag.collection.ids import Rows
 from mrag.collection.manifest import UNIT_VECTORS
 from mrag.collection.payload import starts
 from mrag.collection.vector_files import (
+    OnGpu,
     faiss,
     mapped_vectors,
-    on_gpu,
     read_graph,
     read_lists,
     write_finder,
@@ -181,20 +180,18 @@ class _Flat:
     def __init__(self, part: DensePart, dimension: int, device: str) -> None:
         self.index = mapped_vectors(part.folder / part.name, (len(part.live), dimension))
         self._live = np.packbits(part.live, bitorder="little")
-        self._gpu = on_gpu(self.index) if device == "gpu" else None
-        self._gpu_turn = Lock()
+        self._gpu = OnGpu(self.index) if device == "gpu" else None
 
     def search(self, query: Vectors, count: int, chosen: Mask | None) -> tuple[Scores, Rows]:
         """As `DenseIndex.search`, for a query (1, d).
 
         The selector is given even where all live: with it FAISS sums each product in the same order
-        wherever a vector stands, so that equal vectors score equally. GPU indexes can ignore it, are not for
-        two threads at once, and give no more than 2048 hits: what goes beyond is searched here.
+        wherever a vector stands, so that equal vectors score equally. GPU indexes can ignore it, and give no
+        more than 2048 hits: what goes beyond is searched here.
         """
         count = min(count, self.index.ntotal)
         if self._gpu is not None and count <= GPU_MAX_HITS:
-            with self._gpu_turn:
-                scores, rows = self._gpu.search(query, count)
+            scores, rows = self._gpu.search(query, count)
         else:
             bits = self._live if chosen is None else np.packbits(chosen, bitorder="little")
             selector = faiss().SearchParameters(sel=faiss().IDSelectorBitmap(bits))
@@ -274,8 +271,7 @@ class _Lists:
 
     def __init__(self, path: Path, flat: Any, settings: DenseSettings) -> None:
         self._index = read_lists(path, flat)
-        self._gpu = on_gpu(self._index) if settings.device == "gpu" else None
-        self._gpu_turn = Lock()
+        self._gpu = OnGpu(self._index) if settings.device == "gpu" else None
         self._settings = settings.ivf_pq
 
     def find(self, query: Vectors, count: int, wanted: Mask, many: int) -> Rows | None:
@@ -289,8 +285,7 @@ class _Lists:
             rows: Rows = self._index.search(query, candidates, params=parameters)[1][0]
         else:
             more = min(ceil(candidates * len(wanted) / many), GPU_MAX_HITS)
-            with self._gpu_turn:
-                rows = self._gpu.search(query, more, params=faiss().SearchParametersIVF(nprobe=probes))[1][0]
+            rows = self._gpu.search(query, more, params=faiss().SearchParametersIVF(nprobe=probes))[1][0]
         rows = rows[(rows >= 0) & (rows < len(wanted))]
         return rows[wanted[rows]]
 

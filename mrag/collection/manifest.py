@@ -10,7 +10,7 @@ import hashlib
 import json
 import re
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import lru_cache
 from pathlib import Path
@@ -263,14 +263,12 @@ def read_manifest(root: Path, name: str, generation: int | None = None) -> Manif
     if not newest:
         return None
     if generation is None or generation == newest:
-        if isinstance(files, ObjectFiles) and current.checksum:
-            return replace(_kept(files, newest, current.checksum), name=name)
-        return replace(_read(files, newest, current.checksum), name=name)
+        return replace(_remembered(files, newest, current.checksum), name=name)
     if not 0 < generation < newest or generation not in _numbers(files):
         raise NotFoundError(
             "generation", f"Collection {name!r} has no generation {generation}; the one in force is {newest}."
         )
-    return replace(_read(files, generation, None), name=name)
+    return replace(_remembered(files, generation, None), name=name)
 
 
 def existing_manifest(root: Path, name: str, generation: int | None = None) -> Manifest:
@@ -329,8 +327,18 @@ def _read(files: Files, generation: int, checksum: str | None) -> Manifest:
     return _manifest(tree)
 
 
-# Of a store: by its checksum it is the same for ever. On a disk it may have been damaged since.
-_kept = lru_cache(maxsize=64)(_read)
+def _remembered(files: Files, generation: int, checksum: str | None) -> Manifest:
+    """The same, read once for all questions: what is large takes long to read and to check.
+
+    In a store it is by its checksum the same for ever; on a disk it may have been damaged since.
+    """
+    identity = checksum if isinstance(files, ObjectFiles) else files.identity(_path(generation))
+    return _kept(files, generation, checksum, identity) if identity else _read(files, generation, checksum)
+
+
+@lru_cache(maxsize=64)
+def _kept(files: Files, generation: int, checksum: str | None, _identity: Hashable) -> Manifest:
+    return _read(files, generation, checksum)
 
 
 def _check(place: Path | str, tree: dict[str, Any], checksum: str | None) -> None:
@@ -340,7 +348,8 @@ def _check(place: Path | str, tree: dict[str, Any], checksum: str | None) -> Non
             f"{place} has schema version {version!r:.20} and this mrag reads {SCHEMA_VERSION}: "
             "use the mrag that wrote it, or index the collection anew."
         )
-    if tree.pop("checksum", None) != _checksum(tree) or checksum not in (None, _checksum(tree)):
+    written, found = tree.pop("checksum", None), _checksum(tree)
+    if written != found or checksum not in (None, found):
         raise damaged(place, "has another checksum than when it was written")
 
 

@@ -182,8 +182,9 @@ class Payload:
             return tuple(self._unit(unit, text) for unit in rows)
 
     def _text(self, row: int) -> Any:
+        """Its bounds are looked at, not its characters: of a long text few are asked for, by `_cut`."""
         column = self.documents.table.column("text").slice(row, 1)
-        column.validate(full=True)
+        column.validate()
         return column[0].as_buffer()
 
     def _unit(self, row: int, text: Any) -> SourceUnit:

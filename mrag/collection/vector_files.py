@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from functools import cache
 from pathlib import Path
+from threading import RLock
 from typing import Any
 
 import numpy as np
@@ -118,17 +119,48 @@ def _unreadable(path: Path, error: Exception) -> Exception:
     return damaged(path, f"is no readable FAISS index ({' '.join(str(error).split())})")
 
 
+# --------------------------------------------------------------------------- a GPU
+
+
+_gpu_turn = RLock()
+
+
+class OnGpu:
+    """A copy of an index on the first GPU. It ignores selectors, and gives no more than 2048 hits.
+
+    All copies share one set of resources, which FAISS lets one thread use at a time: whoever searches one,
+    makes one or lets go of one waits for all others. Raises SettingsError where FAISS finds no GPU, or can't
+    have the index there.
+    """
+
+    def __init__(self, index: Any) -> None:
+        if not hasattr(faiss(), "StandardGpuResources") or faiss().get_num_gpus() == 0:
+            raise SettingsError(
+                "dense.device is gpu, but the installed faiss finds no GPU: install faiss-gpu on a machine "
+                "that has one, or set dense.device to cpu."
+            )
+        with _gpu_turn:
+            try:
+                self._index = faiss().index_cpu_to_gpu(_gpu_resources(), 0, index)
+            except (RuntimeError, MemoryError) as error:
+                reason = " ".join(str(error).split())[:300]
+                raise SettingsError(
+                    f"The GPU can't take an index of {index.ntotal:,} vectors ({reason}): set dense.device "
+                    "to cpu, or take a GPU with more memory; lists of codes can also be indexed anew with "
+                    "smaller dense.ivf_pq.code_bytes."
+                ) from None
+
+    def search(self, query: Any, count: int, params: Any = None) -> Any:
+        """Scores and rows, as FAISS has them."""
+        with _gpu_turn:
+            return self._index.search(query, count, params=params)
+
+    def __del__(self) -> None:
+        with _gpu_turn:
+            self.__dict__.clear()
+
+
 @cache
 def _gpu_resources() -> Any:
     """One set for the process: each takes memory of its own."""
     return faiss().StandardGpuResources()
-
-
-def on_gpu(index: Any) -> Any:
-    """A copy on the first GPU. Raises SettingsError where FAISS finds none."""
-    if not hasattr(faiss(), "StandardGpuResources") or faiss().get_num_gpus() == 0:
-        raise SettingsError(
-            "dense.device is gpu, but the installed faiss finds no GPU: install faiss-gpu on a machine "
-            "that has one, or set dense.device to cpu."
-        )
-    return faiss().index_cpu_to_gpu(_gpu_resources(), 0, index)

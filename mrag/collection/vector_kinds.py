@@ -10,6 +10,7 @@ from mrag.settings import DenseSettings
 
 POINTS_PER_CENTROID = 39  # Fewer, and FAISS calls its own k-means badly trained.
 PQ_CENTROIDS = 256
+GPU_CODE_BYTES = (96, 64, 56, 48, 40, 32, 28, 24, 20, 16, 12, 8, 4, 3, 2, 1)  # FAISS's GPU takes no others.
 
 
 @dataclass(frozen=True)
@@ -44,8 +45,12 @@ def _ivf_pq(settings: DenseSettings, vectors: int, dimension: int) -> Kind:
     needed = POINTS_PER_CENTROID * max(nlist, PQ_CENTROIDS)
     if vectors < needed:
         return Kind("flat", {}, f"ivf-pq: training needs {needed:,} vectors, and there are {vectors:,}")
-    sizes = range(min(chosen.code_bytes, dimension), 0, -1)
+    sizes = (size for size in GPU_CODE_BYTES if size <= chosen.code_bytes)
     code_bytes = next(size for size in sizes if not dimension % size)
     parameters = {"nlist": nlist, "nprobe": min(chosen.nprobe, nlist), "code_bytes": code_bytes}
-    note = "" if code_bytes == chosen.code_bytes else f"codes of a size that divides {dimension}"
+    note = (
+        ""
+        if code_bytes == chosen.code_bytes
+        else f"codes of a size that divides {dimension} and that GPUs take"
+    )
     return Kind("ivf-pq", {**parameters, "refine": chosen.refine}, note)

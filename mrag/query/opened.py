@@ -10,7 +10,7 @@ from time import monotonic
 
 from mrag.collection.collection import Collection
 from mrag.collection.manifest import Manifest, read_manifest
-from mrag.errors import CollectionError, StoreError
+from mrag.errors import CollectionError, SettingsError, StoreError
 from mrag.schema import Leg
 from mrag.settings import DenseSettings
 
@@ -93,7 +93,7 @@ class OpenCollections:
                 self._failed_at.pop(name, None)
                 self._watch(known.manifest, False)
             return known
-        except (CollectionError, OSError, MemoryError) as error:
+        except (CollectionError, SettingsError, OSError, MemoryError) as error:  # A GPU may be too small.
             return self._instead(name, older, error)
         finally:
             turn.release()

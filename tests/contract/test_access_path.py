@@ -124,7 +124,7 @@ def test_a_gpu_that_ignores_selectors_and_gives_few_hits_changes_nothing(
     entries = corpus(30)
     add(tmp_path, "c", entries, shards=2)
     add(tmp_path, "c", [], replaced=[f"d{number:03d}" for number in range(0, 30, 2)])
-    monkeypatch.setattr(dense, "on_gpu", lambda index: index)
+    monkeypatch.setattr(dense, "OnGpu", lambda index: index)
     monkeypatch.setattr(dense, "GPU_MAX_HITS", 16)
     collection = Collection.open(tmp_path, "c", dense=DenseSettings(device="gpu"))
     assert_all_exact(collection, entries[1::2])

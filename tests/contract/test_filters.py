@@ -131,7 +131,7 @@ def test_a_gpu_that_ignores_selectors_changes_nothing(
 ) -> None:
     entries = corpus(25)
     add(tmp_path, "c", entries, shards=2, stamp=STAMP_WITH_UNITS)
-    monkeypatch.setattr(dense, "on_gpu", lambda index: index)
+    monkeypatch.setattr(dense, "OnGpu", lambda index: index)
     monkeypatch.setattr(dense, "GPU_MAX_HITS", 16)
     assert_filtered(Collection.open(tmp_path, "c", dense=DenseSettings(device="gpu")), entries)
 

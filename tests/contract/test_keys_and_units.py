@@ -136,7 +136,7 @@ def test_a_gpu_makes_no_difference_to_units(tmp_path: Path, monkeypatch: pytest.
     entries = corpus(20)
     add_units(tmp_path, entries, shards=2)
     add_units(tmp_path, [], replaced=[f"d{number:03d}" for number in range(0, 20, 2)])
-    monkeypatch.setattr(dense, "on_gpu", lambda index: index)
+    monkeypatch.setattr(dense, "OnGpu", lambda index: index)
     monkeypatch.setattr(dense, "GPU_MAX_HITS", 16)
     assert_all_exact(Collection.open(tmp_path, "c", dense=DenseSettings(device="gpu")), entries[1::2])
 

@@ -160,11 +160,12 @@ def test_equal_keys_score_equally_wherever_they_stand(dimension: int, sizes: lis
 
 
 class FakeGpu:
-    """As a FAISS index on a GPU: ignores selectors, and refuses too many hits and a second thread."""
+    """As FAISS indexes on a GPU: they ignore selectors, refuse too many hits, and a second thread at any."""
+
+    _turn = threading.Lock()
 
     def __init__(self, index: Any, pause_s: float) -> None:
         self._index, self._pause_s = index, pause_s
-        self._turn = threading.Lock()
         self.asked: list[int] = []
 
     def search(self, query: Vectors, count: int, params: Any = None) -> tuple[Any, Any]:
@@ -244,10 +245,12 @@ def test_a_gpu_is_asked_for_no_more_than_a_shard_has(tmp_path: Path) -> None:
 
 
 def test_threads_take_turns_on_a_gpu(tmp_path: Path) -> None:
+    """Whichever of the indexes they search: all share its resources."""
     live = np.ones(3000, np.bool_)
     found: list[Any] = []
     with gpu(2048, pause_s=0.002) as moved:
-        index = opened(tmp_path, [(MANY, live)], device="gpu")
+        parts = [(rows, np.ones(len(rows), np.bool_)) for rows in (MANY[:1000], MANY[1000:])]
+        index = opened(tmp_path, parts, device="gpu")
         threads = [
             threading.Thread(target=lambda: found.append(filled(index, QUERY, live, 5))) for _ in range(8)
         ]
@@ -263,6 +266,16 @@ def test_a_faiss_for_gpus_without_one_is_refused(tmp_path: Path) -> None:
     with gpu(2048), pytest.MonkeyPatch.context() as patch:
         patch.setattr(faiss, "get_num_gpus", lambda: 0)
         with pytest.raises(SettingsError, match=r"^dense\.device is gpu, but .*: install faiss-gpu"):
+            opened(tmp_path, [(MANY, np.ones(3000, np.bool_))], device="gpu")
+
+
+def test_an_index_that_a_gpu_does_not_take_is_refused(tmp_path: Path) -> None:
+    def move(*_: object) -> None:
+        raise RuntimeError("Error in GpuIndexIVFPQ: Number of bytes per encoded vector 25 is not supported")
+
+    with gpu(2048), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(faiss, "index_cpu_to_gpu", move)
+        with pytest.raises(SettingsError, match=r"vectors \(.*25 is not supported\): set dense\.device"):
             opened(tmp_path, [(MANY, np.ones(3000, np.bool_))], device="gpu")
 
 

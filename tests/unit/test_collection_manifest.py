@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,7 +21,7 @@ from mrag.collection import (
     list_collections,
     read_manifest,
 )
-from mrag.collection.manifest import collection_folder, write_manifest
+from mrag.collection.manifest import _checksum, collection_folder, write_manifest
 from mrag.errors import CollectionError, InputError, NotFoundError
 from tests.collection_corpus import STAMP
 
@@ -42,6 +45,49 @@ def test_a_manifest_comes_back_as_it_was_written(tmp_path: Path) -> None:
     write_manifest(tmp_path, MANIFEST)
     assert read_manifest(tmp_path, "notes") == MANIFEST
     assert (tmp_path / "notes" / "CURRENT").read_text().startswith("000001\n")
+
+
+def aged(path: Path, seconds: int) -> None:
+    """As if it had been written so long ago."""
+    os.utime(path, ns=(0, path.stat().st_mtime_ns - seconds * 10**9))
+
+
+def test_a_manifest_is_checked_once_and_again_when_its_file_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for generation in (1, 2):
+        write_manifest(tmp_path, replace(MANIFEST, generation=generation))
+    checked: list[int] = []
+
+    def counted(tree: Mapping[str, Any]) -> str:
+        checked.append(tree["generation"])
+        return _checksum(tree)
+
+    monkeypatch.setattr("mrag.collection.manifest._checksum", counted)
+    path = tmp_path / "notes" / "manifests" / "000002.json"
+    for file in (path, path.with_name("000001.json")):
+        aged(file, 60)
+    for _ in range(3):
+        assert read_manifest(tmp_path, "notes") == replace(MANIFEST, generation=2)
+        assert read_manifest(tmp_path, "notes", 1) == MANIFEST
+    assert checked == [2, 1]
+    path.write_bytes(path.read_bytes().replace(b'"hash-16"', b'"hash-17"'))
+    for seconds in (30, 0):
+        aged(path, seconds)
+        with pytest.raises(CollectionError, match="another checksum"):
+            read_manifest(tmp_path, "notes")
+
+
+def test_a_manifest_that_was_only_just_written_is_read_each_time(tmp_path: Path) -> None:
+    """The clock of a disk is coarse: what changes twice within a tick looks as if it had changed once."""
+    write_manifest(tmp_path, MANIFEST)
+    assert read_manifest(tmp_path, "notes") == MANIFEST
+    path = tmp_path / "notes" / "manifests" / "000001.json"
+    written = path.stat().st_mtime_ns
+    path.write_bytes(path.read_bytes().replace(b'"hash-16"', b'"hash-17"'))
+    os.utime(path, ns=(0, written))
+    with pytest.raises(CollectionError, match="another checksum"):
+        read_manifest(tmp_path, "notes")
 
 
 def test_earlier_generations_can_be_read_and_later_ones_can_not(tmp_path: Path) -> None:

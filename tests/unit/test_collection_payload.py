@@ -107,6 +107,37 @@ def test_opening_and_fetching_copy_no_values(tmp_path: Path) -> None:
     assert pa.total_allocated_bytes() - before < 1 << 16
 
 
+def test_a_unit_reads_no_more_of_its_document_than_itself(tmp_path: Path) -> None:
+    """Bytes that are no text are noticed where they are asked for, and only there."""
+    entry = make_entry("d", [["the first unit"], ["the second unit"]])
+    write(tmp_path, [make_entry("before", [["x"]]), entry])
+    path = tmp_path / "documents.arrow"
+    path.write_bytes(path.read_bytes().replace(b"the second unit", b"the sec\xffnd unit"))
+    payload = Payload(tmp_path)
+    assert payload.units(1, [1]) == entry.built.units[:1]
+    with pytest.raises(CollectionError, match="can't be understood"):
+        payload.units(1, [2])
+    with pytest.raises(CollectionError, match="can't be understood"):
+        payload.document(1)
+
+
+def test_units_of_a_damaged_text_are_units_or_refused(tmp_path: Path) -> None:
+    write(tmp_path, [make_entry(f"d{number}", [["the first"], ["the second"]]) for number in range(4)])
+    path, refused = tmp_path / "documents.arrow", 0
+    content = path.read_bytes()
+    for place in range(0, len(content), 3):
+        flipped = bytearray(content)
+        flipped[place] ^= 0x81
+        path.write_bytes(flipped)
+        try:
+            payload = Payload(tmp_path)
+            for row in range(4):
+                assert len(payload.units(row)) == len(list(payload.unit_texts(row))) == 2
+        except CollectionError:
+            refused += 1
+    assert refused
+
+
 @pytest.mark.parametrize("name", ["documents", "units", "records"])
 def test_a_file_that_is_not_arrow_is_refused_by_name(tmp_path: Path, name: str) -> None:
     write(tmp_path, [make_entry("d", [["a"]])])

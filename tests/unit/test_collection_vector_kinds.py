@@ -78,7 +78,10 @@ def test_a_kind_is_taken_by_number_and_flat_where_training_has_too_few() -> None
     asked = DenseSettings(index="ivf-pq", ivf_pq={"nlist": 1000})
     assert kind_for(asked, 38_999, 384).name == "flat"
     odd = kind_for(asked, 39_000, 100)
-    assert (odd.parameters["code_bytes"], odd.note) == (25, "codes of a size that divides 100")
+    note = "codes of a size that divides 100 and that GPUs take"
+    assert (odd.parameters["code_bytes"], odd.note) == (20, note)
+    assert kind_for(asked, 39_000, 300).parameters["code_bytes"] == 20
+    assert kind_for(asked, 39_000, 37).parameters["code_bytes"] == 1
 
 
 def test_thresholds_that_descend_are_refused() -> None:
@@ -183,7 +186,7 @@ def test_a_gpu_searches_lists_and_instead_of_a_graph_all_vectors(
             plain = faiss.SearchParametersIVF(nprobe=params.nprobe) if params else None
             return self._index.search(query, count, params=plain)  # type: ignore[no-any-return]
 
-    monkeypatch.setattr(dense, "on_gpu", Ignoring)
+    monkeypatch.setattr(dense, "OnGpu", Ignoring)
     wanted = np.random.default_rng(3).random(COUNT) < 0.3
     index = opened(built, wanted, device="gpu")
     assert [type(one).__name__ for one in moved] == ["IndexFlatIP" if name == "hnsw" else "IndexIVFPQ"]

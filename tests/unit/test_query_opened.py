@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -12,8 +13,10 @@ from typing import Any
 import pytest
 
 from mrag.collection import Collection, read_manifest
-from mrag.errors import CollectionError, InputError, NotFoundError
+from mrag.errors import CollectionError, InputError, NotFoundError, SettingsError
+from mrag.indexing.compact import compact
 from mrag.query.opened import OpenCollections
+from mrag.settings import parse_settings
 from tests.collection_corpus import STAMP, add, ask, make_entry
 
 
@@ -61,6 +64,34 @@ def test_a_new_generation_is_seen_and_the_one_before_lives_on(root: Path, opened
     assert found(before, "Which barge is new?") == {"ferry#1"}
     assert found(after, "Which barge is new?") == {"ferry#1", "barge#1"}
     assert opened("harbour") is after
+
+
+def mapped_words(segment: Path) -> list[str]:
+    """Lucene's files of a segment that this process has mapped, once what is being closed is closed."""
+    for thread in threading.enumerate():
+        if thread.name == "closing a generation":
+            thread.join()
+    maps = Path("/proc/self/maps").read_text().splitlines()
+    return [line for line in maps if str(segment) in line and "lucene" in line]
+
+
+def test_a_generation_that_is_replaced_is_closed_when_the_last_question_lets_go(
+    root: Path, opened: OpenCollections
+) -> None:
+    before = opened("harbour")
+    (old,) = (root / "harbour" / "segments").iterdir()
+    assert found(before, "Which ferry is old?")
+    add(root, "harbour", [make_entry("ferry", [["Which barge is new?"]])])
+    after = opened("harbour")
+    assert mapped_words(old)
+    assert found(before, "Which ferry is old?") == {"ferry#1"}
+    compact(parse_settings({"collection": {"root": root, "name": "harbour"}}))
+    assert opened("harbour") is not after
+    del after
+    assert mapped_words(old)
+    assert found(before, "Which ferry is old?") == {"ferry#1"}
+    del before
+    assert not mapped_words(old)
 
 
 def test_a_collection_that_is_gone_is_not_found(root: Path, opened: OpenCollections) -> None:
@@ -141,6 +172,21 @@ def test_the_generation_before_a_damaged_one_goes_on_serving(
     records.write_bytes(sound)
     assert opened("harbour").manifest.generation == 2
     assert told == [(1, False), (1, True), (2, False)]
+
+
+def test_the_generation_before_serves_where_a_gpu_can_not_take_the_next(
+    root: Path, opened: OpenCollections, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = opened("harbour")
+    add_barge(root)
+
+    def full(*_: Any, **__: Any) -> Collection:
+        raise SettingsError("The GPU can't take an index.")
+
+    monkeypatch.setattr(Collection, "open", full)
+    assert opened("harbour") is before
+    with pytest.raises(SettingsError):
+        opened("city")
 
 
 def test_a_generation_that_failed_is_not_tried_by_every_question(
