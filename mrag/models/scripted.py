@@ -72,7 +72,8 @@ class ScriptedModel(ModelSkeleton):
 
     A callable gets the request and returns what `Rule.reply` may be, a `Rule` or a `Completion`; an
     error that it raises goes to the caller, as a ModelError where it is none of mrag's.
-    `asked` keeps every request in the order of the calls.
+    `asked` keeps every request in the order of the calls; a model from settings keeps none, since a job makes
+    millions.
     Tokens are words between white space.
     """
 
@@ -84,10 +85,12 @@ class ScriptedModel(ModelSkeleton):
         max_concurrency: int = 16,
         timeout_s: float = 60.0,
         name: str = "scripted",
+        keep_asked: bool = True,
     ) -> None:
         super().__init__(window_tokens, max_concurrency, timeout_s)
         self._name = name
         self._script = replies if callable(replies) else _Script(tuple(replies))
+        self._keep_asked = keep_asked
         self.asked: list[Request] = []
 
     @classmethod
@@ -98,6 +101,7 @@ class ScriptedModel(ModelSkeleton):
             window_tokens=settings.window_tokens,
             max_concurrency=settings.max_concurrency,
             name=f"scripted:{settings.replies.name}",
+            keep_asked=False,
         )
 
     @property
@@ -142,7 +146,8 @@ class ScriptedModel(ModelSkeleton):
         return Likelihood(float(told), Usage(1, tokens, 1))
 
     async def _rule(self, request: Request) -> Rule | Completion:
-        self.asked.append(request)
+        if self._keep_asked:
+            self.asked.append(request)
         found = self._script(request)
         if isinstance(found, Completion):
             return found
