@@ -31,7 +31,7 @@ from mrag.errors import MragError
 from mrag.indexing.builder import Builder
 from mrag.indexing.builders import make_builder
 from mrag.indexing.diff import Input, settled
-from mrag.indexing.plan import ANNOUNCED, Plan, counted_plan
+from mrag.indexing.plan import ANNOUNCED, Plan, counted_plan, plan_left
 from mrag.indexing.report import Report, report
 from mrag.indexing.run import compared, published
 from mrag.indexing.stamp import collection_stamp
@@ -80,9 +80,10 @@ def index(
             segment = write(settings, encoded)
         plan = settled(plan, outcomes)
         done = published(settings, stamp, segment, plan, write_shards)
+        left = asyncio.run(plan_left(settings, folder, plan.to_index, outcomes, builder))
     ended = (*unread, *plan.outcomes, *outcomes)
     seconds = time.monotonic() - started
-    return report(ended, seconds, done.generation, plan.removed, plan.withheld, done.compaction)
+    return report(ended, seconds, done.generation, plan.removed, plan.withheld, done.compaction, left)
 
 
 def announce(settings: Settings, folder: Path, to_index: Sequence[Input], builder: Builder) -> Plan:

@@ -19,7 +19,7 @@ from mrag.indexing.stamp import collection_stamp
 from mrag.models.language_model import LanguageModel
 from mrag.models.opening import counting_model, open_encoder
 from mrag.models.tokens import load_tokenizer
-from mrag.schema import Document, Usage
+from mrag.schema import Document, Outcome, Status, Usage
 from mrag.settings import RateSettings, Settings
 
 MILLION = 1e6
@@ -171,6 +171,15 @@ async def counted_plan(
             model = await counting_model(settings.indexing_model)
             stack.push_async_callback(model.close)
         return await asyncio.to_thread(plan_run, folder, inputs, builder, model, ledger, sample)
+
+
+async def plan_left(
+    settings: Settings, folder: Path, inputs: Sequence[Input], outcomes: Iterable[Outcome], builder: Builder
+) -> Plan | None:
+    """The plan of those `inputs` that ended as `pending`; None where none did."""
+    pending = {outcome.id for outcome in outcomes if outcome.status is Status.PENDING}
+    left = [item for item in inputs if item.id in pending]
+    return await counted_plan(settings, folder, left, builder, ANNOUNCED) if left else None
 
 
 def _split(

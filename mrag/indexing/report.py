@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
+from mrag.indexing.plan import Plan
 from mrag.schema import Coverage, Outcome, Status, Usage
 
 _NAMED = (Status.FAILED, Status.DUPLICATE, Status.UNSUPPORTED, Status.EMPTY, Status.PENDING)
@@ -19,7 +20,8 @@ class Report:
     `removed` names the documents that the inputs lack and that are gone from the collection, `withheld` says
     why such were not removed.
 
-    `compaction` says what came of one that `collection.compaction` asked for.
+    `compaction` says what came of one that `collection.compaction` asked for, `left` what the documents that a cap
+    left pending would still ask of the language model.
 
     `counts` has every status; they add up to the inputs. `rejected` counts reply parts by reason: records,
     and keys of records that stay. `cost` is what the indexed documents took of the language model, in this
@@ -40,6 +42,7 @@ class Report:
     cost: Usage
     source_tokens: int
     compaction: str = ""
+    left: Plan | None = None
 
     @property
     def inputs(self) -> int:
@@ -80,6 +83,7 @@ class Report:
             rows += self._work()
         rows += [("seconds", f"{self.seconds:.1f}"), ("generation", str(self.generation))]
         rows += [("compacted", self.compaction)] if self.compaction else []
+        rows += [("left", f"{self.left.sentence()}: run again to go on")] if self.left else []
         rows += [
             (outcome.status.value, f"{outcome.id}: {outcome.detail}".rstrip(": ")) for outcome in self.named
         ]
@@ -132,6 +136,7 @@ class Report:
             "seconds": self.seconds,
             "generation": self.generation,
             "compaction": self.compaction,
+            "left": asdict(self.left.left) if self.left else None,
             "named": [
                 {"id": outcome.id, "status": outcome.status.value, "detail": outcome.detail}
                 for outcome in self.named
@@ -146,6 +151,7 @@ def report(
     removed: tuple[str, ...] = (),
     withheld: str = "",
     compaction: str = "",
+    left: Plan | None = None,
 ) -> Report:
     """Sums the outcomes, taken one by one: only those with a name to report are kept."""
     counts: Counter[Status] = Counter()
@@ -180,6 +186,7 @@ def report(
         seconds=seconds,
         generation=generation,
         compaction=compaction,
+        left=left,
         cost=cost,
         source_tokens=source_tokens,
     )

@@ -31,7 +31,7 @@ from mrag.indexing.compact import Write, compact_if_due
 from mrag.indexing.concurrency import all_of
 from mrag.indexing.diff import Diff, Input, diff, settled, synced
 from mrag.indexing.ledger import Ledger
-from mrag.indexing.plan import ANNOUNCED, Plan, counted_plan
+from mrag.indexing.plan import ANNOUNCED, Plan, counted_plan, plan_left
 from mrag.indexing.report import Report, report
 from mrag.indexing.stages import build_one, encode_built, indexed, read_wanted, scan, unencoded
 from mrag.indexing.stamp import collection_stamp
@@ -108,9 +108,10 @@ async def index_folder(
             segment, built = await indexing.run(folder, found.to_index)
         found = settled(found, built)
         done = published(settings, stamp, segment, found)
+        left = await plan_left(settings, folder, found.to_index, built, builder)
     outcomes = (*unread, *found.outcomes, *built)
     seconds = time.monotonic() - started
-    return report(outcomes, seconds, done.generation, found.removed, found.withheld, done.compaction)
+    return report(outcomes, seconds, done.generation, found.removed, found.withheld, done.compaction, left)
 
 
 def compared(settings: Settings, inputs: Sequence[Input], unread: Sequence[Outcome], sync: bool) -> Diff:

@@ -170,6 +170,8 @@ def test_a_cap_leaves_documents_pending_and_the_next_run_goes_on(folder: Path, t
     spent = left = index(settings, folder, max_llm_tokens=whole.tokens // 2)
     assert 0 < spent.usage.tokens <= whole.tokens // 2
     assert counts(left)["pending"] >= 1
+    assert left.left
+    assert left.left.documents == counts(left)["pending"]
     rest = index(settings, folder, max_llm_tokens=10 * whole.tokens)
     assert counts(rest)["indexed"] == counts(left)["pending"]
     assert spent.usage.calls + rest.usage.calls == whole.calls

@@ -91,6 +91,21 @@ def test_a_plan_refuses_the_settings_that_a_run_would_refuse(
     assert refusals[0] == refusals[1]
 
 
+def test_a_run_that_its_cap_ended_says_what_is_left(tmp_path: Path, model: ScriptedModel) -> None:
+    folder = write(tmp_path, 3)
+    planned = asyncio.run(plan_folder(settings(tmp_path), folder))
+    whole = asyncio.run(index_folder(settings(tmp_path / "whole"), folder)).usage
+    report = asyncio.run(index_folder(settings(tmp_path), folder, max_llm_tokens=0))
+    assert report.left == planned
+    part = asyncio.run(index_folder(settings(tmp_path), folder, max_llm_tokens=whole.tokens * 2 // 3))
+    assert part.left
+    assert part.left == asyncio.run(plan_folder(settings(tmp_path), folder))
+    assert 0 < part.left.left.calls < planned.left.calls
+    assert ("left", f"{part.left.sentence()}: run again to go on") in part.table()
+    rest = asyncio.run(index_folder(settings(tmp_path), folder))
+    assert (rest.left, rest.usage.calls) == (None, part.left.left.calls)
+
+
 def test_what_the_ledger_has_is_not_planned(tmp_path: Path, model: ScriptedModel) -> None:
     folder = write(tmp_path, 3)
     spent = asyncio.run(index_folder(settings(tmp_path), folder, max_llm_tokens=0)).usage

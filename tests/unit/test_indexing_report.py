@@ -55,6 +55,7 @@ def test_the_counts_add_up_to_the_inputs() -> None:
         "seconds": 1.5,
         "generation": 7,
         "compaction": "",
+        "left": None,
         "named": [
             {"id": "f#3", "status": "failed", "detail": "No reply."},
             {"id": "e", "status": "duplicate", "detail": "It has the same text as a."},
