@@ -20,8 +20,8 @@ class Report:
     `removed` names the documents that the inputs lack and that are gone from the collection, `withheld` says
     why such were not removed.
 
-    `compaction` says what came of one that `collection.compaction` asked for, `left` what the documents that a cap
-    left pending would still ask of the language model.
+    `compaction` says what came of one that `collection.compaction` asked for, `left` what the documents
+    that a cap left pending would still ask of the language model.
 
     `counts` has every status; they add up to the inputs. `rejected` counts reply parts by reason: records,
     and keys of records that stay. `cost` is what the indexed documents took of the language model, in this
