@@ -8,7 +8,6 @@ from contextlib import redirect_stdout
 from io import TextIOBase
 from typing import Any, TextIO
 
-from jobs.connection import connect
 from jobs.index import index, quietly
 from jobs.served import index_served
 from mrag.collection.filter_forms import parse_filter
@@ -17,6 +16,7 @@ from mrag.errors import MragError
 from mrag.indexing.delete import Deletion, delete_documents
 from mrag.indexing.report import Report
 from mrag.settings import Settings, parse_settings
+from serve.connection import connect
 from serve.faults import fault, fault_of
 from serve.job_values import DeleteBody, IndexBody, Line, Order, SyncBody, unpacked
 from serve.ray_jobs import ORDER

@@ -12,10 +12,10 @@ from ray import serve as ray_serve
 from starlette.requests import Request
 
 from jobs.bare_search import bare_faiss, bare_lucene
-from jobs.connection import connect
 from mrag.cli.terminal import Config, Overrides
 from mrag.models.opening import open_encoder
 from mrag.settings import Settings, load_settings
+from serve.connection import connect
 
 PREFIX = "/bare"
 READY = "The bare deployment is ready."

@@ -18,7 +18,6 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from jobs.connection import connect
 from jobs.index import documents, holds, pool, quietly
 from jobs.progress import reported
 from jobs.rows import Batch, unpack_column
@@ -36,6 +35,7 @@ from mrag.models.vllm_engine import CLOSE_S, decoding, engine_arguments, set_env
 from mrag.models.weights import ensure_weights
 from mrag.schema import Outcome, Usage
 from mrag.settings import Settings, VllmSettings, load_settings
+from serve.connection import connect
 
 
 @dataclass(frozen=True)

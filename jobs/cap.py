@@ -10,7 +10,7 @@ from typing import Any
 import ray
 from ray.exceptions import RayError, RayTaskError
 
-from jobs.connection import cause
+from jobs.causes import cause
 from mrag.errors import CapReachedError
 from mrag.indexing.cap import SharedCap
 

@@ -8,12 +8,13 @@ import ray
 import typer
 from ray.exceptions import RayError, RayTaskError
 
-from jobs.connection import cause, connect
+from jobs.causes import cause
 from mrag.cli.terminal import Config, Overrides, Terminal, Wait, two_columns
 from mrag.collection import Manifest, ShardInfo
 from mrag.errors import CollectionError, MragError
 from mrag.indexing.compact import compact, write_compacted
 from mrag.settings import Settings, load_settings, require_absolute_root
+from serve.connection import connect
 
 
 def write_shards(settings: Settings, before: Manifest, segment: str) -> Sequence[ShardInfo]:

@@ -18,7 +18,6 @@ from ray.data.expressions import col
 
 from jobs.cap import start_cap
 from jobs.compact import write_shards
-from jobs.connection import connect
 from jobs.progress import reported
 from jobs.rows import unpack
 from jobs.served import index_served
@@ -39,6 +38,7 @@ from mrag.models.opening import open_encoder
 from mrag.models.tokens import load_tokenizer
 from mrag.schema import Outcome, Status
 from mrag.settings import PoolSettings, Settings, load_settings, require_absolute_root
+from serve.connection import connect
 
 BLOCKS_FOR_EACH = 4  # Of what an extractor asks at once: the last ones end together.
 ENCODED_AT_ONCE = 8

@@ -25,7 +25,7 @@ ORDER = "MRAG_JOB_ORDER"
 TIMEOUT_S = 30.0
 KIND, COLLECTION = "mrag_kind", "mrag_collection"
 # Lucene's machine uses SIGSEGV for itself: the process of the job must know before it imports Ray. It can't
-# stand in the job's runtime environment, which jobs.connection adds it to.
+# stand in the job's runtime environment, which serve.connection adds it to.
 QUIET = "RAY_DISABLE_FAILURE_SIGNAL_HANDLER"
 ENTRYPOINT = f"{QUIET}=1 {shlex.quote(sys.executable)} -m jobs.asked"
 STATES: Mapping[str, State] = {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import signal
 import threading
@@ -17,11 +16,10 @@ from mrag.errors import MragError
 from mrag.settings import Settings, load_settings
 from serve.app import build_graph
 from serve.calls import APPLICATION
+from serve.connection import connect
 from serve.exporting import tracing_config
 
 SERVING = "Serving on"
-# Lucene's machine uses SIGSEGV for itself: where Ray catches it too, the replica dies.
-WITH_JAVA = {"env_vars": {"RAY_DISABLE_FAILURE_SIGNAL_HANDLER": "1"}}
 
 
 def start(settings: Settings) -> None:
@@ -43,7 +41,7 @@ def main(
     """Serve the collections of a settings file over HTTP until interrupted."""
     try:
         settings = load_settings(config, tuple(overrides or ()))
-        ray.init(address=address, log_to_driver=False, logging_level=logging.WARNING, runtime_env=WITH_JAVA)
+        connect(address)
         start(settings)
     except MragError as error:
         typer.echo(f"error: {error}", err=True)

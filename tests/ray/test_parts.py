@@ -56,7 +56,8 @@ def service(settings: Settings, documents: Path) -> Iterator[str]:
     import ray
     from ray import serve as ray_serve
 
-    from serve.run import WITH_JAVA, start
+    from serve.connection import WITH_JAVA
+    from serve.run import start
 
     ray.init("local", num_cpus=2, include_dashboard=False, log_to_driver=False, runtime_env=WITH_JAVA)
     start(settings)

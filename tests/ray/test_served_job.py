@@ -49,7 +49,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def cluster() -> Iterator[None]:
     import ray
 
-    from jobs.connection import WITH_JAVA
+    from serve.connection import WITH_JAVA
 
     ray.init("local", num_cpus=2, include_dashboard=False, log_to_driver=False, runtime_env=WITH_JAVA)
     yield
