@@ -202,10 +202,13 @@ class VllmModel(ModelSkeleton):
 
 def decoding(request: Request) -> dict[str, Any]:
     """The request's limits in the words of vLLM's SamplingParams."""
+    from vllm.platforms import current_platform
     from vllm.sampling_params import StructuredOutputsParams
 
     limits: dict[str, Any] = {"max_tokens": request.max_tokens, "temperature": request.temperature}
-    if request.temperature > 0:
+    # Where a prompt is read in parts vLLM turns the request's own generator back, which a CPU's can't do: the
+    # engine would end. There the engine's generator draws for all, so that another try still differs.
+    if request.temperature > 0 and not current_platform.is_cpu():
         limits["seed"] = request.seed
     if request.schema is not None:
         limits["structured_outputs"] = StructuredOutputsParams(json=json.dumps(request.schema))
