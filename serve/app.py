@@ -17,6 +17,7 @@ from ray.serve import Application
 from ray.serve.config import BackpressureConfig
 
 from mrag.collection.manifest import Part
+from mrag.errors import SettingsError
 from mrag.settings import DeploymentSettings, Settings, StageName, load_settings, require_absolute_root
 from serve.access import keyring_of
 from serve.admission import SPARE
@@ -52,6 +53,7 @@ def build_app(arguments: Arguments) -> Application:
 def build_graph(settings: Settings) -> Application:
     """Every stage is a deployment of its own; the three share one engine but for `stage_models`."""
     require_absolute_root(settings)
+    require_in_force(settings)
     keyring_of(settings)
     serve = settings.serve
     encoder = deployed(EncoderDeployment, serve.encoder).bind(settings)
@@ -71,6 +73,15 @@ def build_graph(settings: Settings) -> Application:
     room = serve.gateway.max_ongoing + serve.gateway.max_queued + SPARE
     gateway = deployed(Gateway, serve.gateway).options(max_ongoing_requests=room)
     return gateway.bind(settings, retriever, selector, extractor, generator)
+
+
+def require_in_force(settings: Settings) -> None:
+    """Raises SettingsError for a generation that is named."""
+    if settings.collection.generation is not None:
+        raise SettingsError(
+            "The service answers from the generation in force: leave collection.generation out, "
+            "or put it in force by mrag rollback."
+        )
 
 
 def own_model(settings: Settings, stage: StageName) -> Application | None:

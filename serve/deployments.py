@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from functools import partial
 from typing import Any
 
 from mrag.collection import Description, Overview
@@ -89,7 +90,8 @@ class PartDeployment:
     """Searches its part of every collection; ready when Java has started."""
 
     async def __init__(self, settings: Settings, part: Part) -> None:  # type: ignore[misc]
-        self._core = PartSearcher(settings.collection.root, part, fingerprint(settings), settings.dense)
+        place = settings.collection
+        self._core = PartSearcher(place.root, part, fingerprint(settings), settings.dense, place.verify)
         root, name = settings.collection.root, settings.collection.name
         with contextlib.suppress(MragError):
             await self._core.search(name, existing_manifest(root, name).generation, WARM, None)
@@ -117,7 +119,8 @@ class RetrieverDeployment:
 
     async def __init__(self, settings: Settings, encoder: Any, *parts: Any) -> None:  # type: ignore[misc]
         limit = Limit("encoder", settings.serve.encoder.timeout_s)
-        root, encode = settings.collection.root, RemoteEncoder(encoder, limit).encode
+        place, encode = settings.collection, RemoteEncoder(encoder, limit).encode
+        opening = partial(OpenCollections, place.root, fingerprint(settings), verify=place.verify)
         watch = CollectionMeters().opened
         if parts:
             spread = Spread(
@@ -126,14 +129,14 @@ class RetrieverDeployment:
                 settings.serve.partial,
             )
             prepare = awaited(spread.prepare)
-            collections = OpenCollections(root, fingerprint(settings), legs=(), prepare=prepare, watch=watch)
+            collections = opening(legs=(), prepare=prepare, watch=watch)
             self._core = Retriever(collections, encode, spread.search)
         else:
-            collections = OpenCollections(root, fingerprint(settings), settings.dense, watch=watch)
+            collections = opening(settings.dense, watch=watch)
             await asyncio.to_thread(warm, collections, settings)
             self._core = Retriever(collections, encode)
         self._neighbours = Neighbours(collections)
-        self._library = Library(settings.collection.root, collections)
+        self._library = Library(place.root, collections)
 
     async def retrieve(self, question: Question, w: int) -> Pool:
         """The w best candidates."""

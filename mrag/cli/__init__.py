@@ -20,7 +20,9 @@ from mrag import __version__
 from mrag.cli import measuring
 from mrag.cli.answers import show_answer
 from mrag.cli.terminal import (
+    Compared,
     Config,
+    Generation,
     Overrides,
     Wait,
     aside,
@@ -28,6 +30,7 @@ from mrag.cli.terminal import (
     fetch_model,
     fetch_models,
     print_json,
+    settings_to_read,
     two_columns,
 )
 from mrag.cli.tokens import token
@@ -243,9 +246,11 @@ def ask(
     overrides: Overrides = None,
     as_json: AsJson = False,
     filters: Annotated[list[str] | None, typer.Option("--filter", "-f", help=FILTER_HELP)] = None,
+    generation: Generation = None,
+    verify: Compared = None,
 ) -> None:
     """Answer one question from a collection, with its evidence."""
-    settings = load_settings(config, tuple(overrides or ()))
+    settings = settings_to_read(config, overrides, generation, verify)
     if not as_json:
         fetch_models(settings, console)
     answer = asyncio.run(answer_locally(settings, question, filters or ()))

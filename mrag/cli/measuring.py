@@ -14,7 +14,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from mrag.cli.terminal import (
     STDOUT,
+    Compared,
     Config,
+    Generation,
     Overrides,
     ToJson,
     as_text,
@@ -25,6 +27,7 @@ from mrag.cli.terminal import (
     fetch_weights,
     harmless,
     put,
+    settings_to_read,
     show,
     two_columns,
 )
@@ -47,6 +50,8 @@ KEPT_REPLIES = ".replies"
 def inspect(
     config: Config = None,
     overrides: Overrides = None,
+    generation: Generation = None,
+    verify: Compared = None,
     to_json: ToJson = None,
     to_html: Annotated[Path | None, typer.Option("--html", help="Write one page with the plots.")] = None,
 ) -> None:
@@ -55,7 +60,7 @@ def inspect(
     from mrag.evaluation.page import page
 
     check_folders(to_json, to_html)
-    report = inspected(load_settings(config, tuple(overrides or ())))
+    report = inspected(settings_to_read(config, overrides, generation, verify))
     sections = report.sections()
     put(to_html, lambda: page(f"Collection {report.manifest.name}", sections))
     show(sections, report.as_dict(), to_json)
@@ -72,6 +77,8 @@ def evaluation(
     limit: Limit = None,
     seed: Annotated[int, typer.Option(help="Of the subset and of the intervals.")] = 0,
     replies: Replies = None,
+    generation: Generation = None,
+    verify: Compared = None,
     to_json: ToJson = None,
 ) -> None:
     """Measure a collection on questions with known answers: recall, EM, F1, calls and tokens."""
@@ -80,7 +87,7 @@ def evaluation(
     from mrag.evaluation.questions import read_questions, subset
 
     check_folders(to_json)
-    settings = load_settings(config, tuple(overrides or ()))
+    settings = settings_to_read(config, overrides, generation, verify)
     asked = subset(read_questions(questions), limit, seed)
     fetch_all([settings], retrieval_only)
     with counting_bar("questions", len(asked)) as advance:

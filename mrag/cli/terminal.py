@@ -17,7 +17,8 @@ from rich.table import Table
 from rich.text import Text
 
 from mrag.errors import InputError
-from mrag.settings import EncoderSettings, LanguageModelSettings, Settings, VllmSettings
+from mrag.settings import EncoderSettings, LanguageModelSettings, Settings, VllmSettings, load_settings
+from mrag.settings.storage import Verify
 
 if TYPE_CHECKING:
     from mrag.evaluation.sections import Section
@@ -55,9 +56,29 @@ Wait = Annotated[
     float,
     typer.Option("--wait", min=0, help="Seconds to wait for another process that writes the collection."),
 ]
+Generation = Annotated[
+    int | None, typer.Option(min=1, help="An earlier generation, in place of the one in force.")
+]
+Compared = Annotated[
+    Verify | None,
+    typer.Option(
+        "--verify",
+        help="Compare the files' sizes or all their bytes with what was written; by default all bytes of "
+        "what is small or new to this machine.",
+    ),
+]
 ToJson = Annotated[Path | None, typer.Option("--json", help="Write JSON for programs; - is standard output.")]
 STDOUT = Path("-")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+def settings_to_read(
+    config: Path | None, overrides: list[str] | None, generation: int | None, verify: Verify | None
+) -> Settings:
+    """The settings of a command that reads a collection, with its options over them. Raises SettingsError."""
+    given = {"generation": generation, "verify": verify}
+    options = [f"collection.{name}={value}" for name, value in given.items() if value is not None]
+    return load_settings(config, (*(overrides or ()), *options))
 
 
 def show(sections: Iterable[Section], tree: Any, to_json: Path | None) -> None:

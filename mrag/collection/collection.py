@@ -6,7 +6,6 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from threading import Thread
-from typing import Literal
 from weakref import finalize
 
 import numpy as np
@@ -17,8 +16,6 @@ from mrag.collection.manifest import (
     WHOLE,
     Manifest,
     Part,
-    SegmentInfo,
-    ShardInfo,
     existing_manifest,
     in_force,
 )
@@ -30,12 +27,13 @@ from mrag.collection.sparse import SparseStatistics
 from mrag.collection.storage import FileInfo
 from mrag.collection.storage import verify as verify_files
 from mrag.collection.vector_files import FINDERS
+from mrag.collection.verified import remember, unseen
 from mrag.errors import CollectionError, InputError, NotFoundError
 from mrag.schema import Document, Filter, Hit, Leg, Query, Record, Searched, SourceUnit, Stored, Vectors
-from mrag.settings import DenseSettings
+from mrag.settings import CollectionSettings, DenseSettings
+from mrag.settings.storage import Verify
 
-Verify = Literal["fast", "full"]
-FULL_UP_TO_BYTES = 64 << 20
+SMALL_BYTES = 64 << 20
 
 
 class Collection:
@@ -70,7 +68,8 @@ class Collection:
 
         A `part` holds its shards and no other: its sparse scores are the collection's if `search` is given
         the sum of all parts' `statistics`.
-        `verify` compares sizes (`fast`) or all bytes (`full`, the default up to 64 MiB) with the manifest.
+        `verify` compares sizes (`fast`) or all bytes (`full`) with the manifest; by default all bytes of what
+        has up to 64 MiB or was not compared on this machine before.
         Give the fingerprint of the encoder that will encode the queries. Raises NotFoundError (field
         `collection` or `generation`), CollectionError for whatever is damaged or does not fit, and
         SettingsError for a GPU that FAISS can't use.
@@ -84,6 +83,26 @@ class Collection:
             drop_old(root, name, {segment.id for segment in newest.manifest.segments})
             return newest
         return opened(existing_manifest(root, name, generation))
+
+    @classmethod
+    def at(
+        cls,
+        place: CollectionSettings,
+        *,
+        encoder_fingerprint: str | None = None,
+        dense: DenseSettings | None = None,
+        legs: tuple[Leg, ...] = ("dense", "sparse"),
+    ) -> Collection:
+        """Opens what the settings name, at their generation if they have one. Raises as `open` does."""
+        return cls.open(
+            place.root,
+            place.name,
+            generation=place.generation,
+            verify=place.verify,
+            encoder_fingerprint=encoder_fingerprint,
+            dense=dense,
+            legs=legs,
+        )
 
     @classmethod
     def _opened(
@@ -104,8 +123,10 @@ class Collection:
             )
         at_hand = ShardsAtHand(root, manifest, part, ending="" if legs else PAYLOAD)
         folders = list(at_hand)
+        small = sum(shard.bytes for _, shard, _ in folders) <= SMALL_BYTES
+        how = "full" if verify is None and small else verify
         for _, shard, folder in folders:
-            _verify(root, folder, at_hand.files(shard), _full(folders, verify))
+            _verify(root, folder, at_hand.files(shard), how)
         shards = [Shard(path, info, manifest.dead(segment)) for segment, info, path in folders]
         collection = cls(manifest, shards, legs)
         collection._at_hand = at_hand
@@ -246,21 +267,19 @@ def _close_later(searches: Mapping[Searched, Searching], process: int) -> None:
         Thread(target=_close, args=(searches,), name="closing a generation").start()
 
 
-def _full(shards: Sequence[tuple[SegmentInfo, ShardInfo, Path]], how: Verify | None) -> bool:
-    size = sum(shard.bytes for _, shard, _ in shards)
-    return size <= FULL_UP_TO_BYTES if how is None else how == "full"
-
-
-def _verify(root: Path, folder: Path, files: Sequence[FileInfo], full: bool) -> None:
+def _verify(root: Path, folder: Path, files: Sequence[FileInfo], how: Verify | None) -> None:
     try:
-        _verify_files(folder, files, full)
+        _verify_files(folder, files, how)
     except CollectionError:
         if not mended(root, folder, files):
             raise
-        _verify_files(folder, files, full)
+        _verify_files(folder, files, how)
 
 
-def _verify_files(folder: Path, files: Sequence[FileInfo], full: bool) -> None:
-    verify_files(folder, files, full=full)
+def _verify_files(folder: Path, files: Sequence[FileInfo], how: Verify | None) -> None:
+    verify_files(folder, files, full=how == "full")
+    if how is None and (new := unseen(folder, files)):
+        verify_files(folder, new, full=True)
+        remember(folder, files)
     finders = [file for file in files if file.path.endswith(FINDERS)]
     verify_files(folder, finders, full=True)  # They are read in any case, and crash FAISS if damaged.

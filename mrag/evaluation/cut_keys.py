@@ -33,7 +33,9 @@ async def cut_keys(settings: Settings, keys: int, name: str, progress: Callable[
         raise InputError("name", f"There is a collection {name!r} already: give another name.")
     encoder = open_encoder(settings.encoder)
     fingerprint = await asyncio.to_thread(lambda: encoder.fingerprint)
-    opened = Collection.open(place.root, place.name, encoder_fingerprint=fingerprint, legs=())
+    opened = Collection.open(
+        place.root, place.name, verify=place.verify, encoder_fingerprint=fingerprint, legs=()
+    )
     with closing(opened) as collection, lease(place.root, name):
         copied = _as_stamped(settings, collection.manifest.stamp, name)
         async with SegmentWriting(copied) as writing:

@@ -78,10 +78,9 @@ async def measured(
 
     `at_once` is the number of questions under way, by default what the settings of all its models allow.
     """
-    place = settings.collection
     fingerprint = await asyncio.to_thread(lambda: encoder.fingerprint)
     collection = await asyncio.to_thread(
-        lambda: Collection.open(place.root, place.name, encoder_fingerprint=fingerprint, dense=settings.dense)
+        lambda: Collection.at(settings.collection, encoder_fingerprint=fingerprint, dense=settings.dense)
     )
     with closing(collection):
         if models:

@@ -214,7 +214,7 @@ def inspected(settings: Settings) -> IndexReport:
 
     Lengths are in the tokens of the encoder that it was built for: the ones its units are measured in.
     """
-    collection = Collection.open(settings.collection.root, settings.collection.name, legs=())
+    collection = Collection.at(settings.collection, legs=())
     tokenizer = str(collection.manifest.stamp.builder_settings.get("tokenizer", settings.encoder.model))
     return IndexReport(collection.manifest, tokenizer, collection.analysis(load_tokenizer(tokenizer).count))
 

@@ -60,7 +60,7 @@ def rare_token_questions(place: CollectionSettings, count: int, seed: int) -> li
     Raises NotFoundError and CollectionError for the collection, InputError (field `collection`) where every
     token stands in a key, as where keys are the text itself.
     """
-    with closing(Collection.open(place.root, place.name, legs=())) as collection:
+    with closing(Collection.open(place.root, place.name, verify=place.verify, legs=())) as collection:
         found = rare_tokens(collection, sorted(known_documents(place.root, place.name)))
     if not found:
         raise InputError(

@@ -91,7 +91,7 @@ def _deleted(settings: Settings, named: set[str], filter_: Filter) -> Deletion:
 
 def _passing(settings: Settings, filter_: Filter) -> set[str]:
     place = settings.collection
-    collection = Collection.open(place.root, place.name, legs=())
+    collection = Collection.open(place.root, place.name, verify=place.verify, legs=())
     try:
         return set(collection.passing(filter_))
     finally:

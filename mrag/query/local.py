@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import Protocol, get_args
 
+from mrag.collection import Collection
 from mrag.models.encoder import Encoder, Kind
 from mrag.models.language_model import LanguageModel
 from mrag.query.blueprints import load_blueprints
@@ -37,7 +39,7 @@ def local_pipeline(
     They ask one model, or one each.
     """
     models = model if isinstance(model, Mapping) else dict.fromkeys(get_args(StageName), model)
-    opener = open_collection or OpenCollections(settings.collection.root, encoder.fingerprint, settings.dense)
+    opener = open_collection or _opener(settings, encoder.fingerprint)
     generator = Generator(models["generate"])
     return Pipeline(
         Retriever(opener, encoding(encoder)).retrieve,
@@ -48,6 +50,20 @@ def local_pipeline(
         generator.generate,
         Rewriter(models["generate"]).rewrite,
     )
+
+
+def _opener(settings: Settings, fingerprint: str) -> Callable[[str], Collection]:
+    """Opens the generation in force, whatever it is by then, or once and for all that of the settings."""
+    place = settings.collection
+    if place.generation is None:
+        return OpenCollections(place.root, fingerprint, settings.dense, verify=place.verify)
+
+    @cache
+    def earlier(name: str) -> Collection:
+        named = place.model_copy(update={"name": name})
+        return Collection.at(named, encoder_fingerprint=fingerprint, dense=settings.dense)
+
+    return earlier
 
 
 def encoding(encoder: Encoder) -> Encode:

@@ -13,6 +13,7 @@ from mrag.collection.manifest import Manifest, read_manifest
 from mrag.errors import CollectionError, SettingsError, StoreError
 from mrag.schema import Leg
 from mrag.settings import DenseSettings
+from mrag.settings.storage import Verify
 
 RETRY_S = 10.0
 
@@ -30,9 +31,9 @@ class OpenCollections:
     So it is while an object store can't be asked which is the newest.
     One that holds what was deleted since does not: questions wait. No collection waits for another.
 
-    `legs` are those to search here, none where others search. `prepare` is called before a generation serves,
-    and may raise CollectionError to keep the one before. `watch` is told which serves from now on, and
-    whether that is so because a later one can't be opened.
+    `legs` are those to search here, none where others search; `verify` is as in `Collection.open`.
+    `prepare` is called before a generation serves, and may raise CollectionError to keep the one before.
+    `watch` is told which serves from now on, and whether that is so because a later one can't be opened.
     """
 
     def __init__(
@@ -44,6 +45,7 @@ class OpenCollections:
         legs: tuple[Leg, ...] = ("dense", "sparse"),
         prepare: Callable[[Manifest], None] | None = None,
         watch: Watch | None = None,
+        verify: Verify | None = None,
     ) -> None:
         self._root = root
         self._encoder = encoder_fingerprint
@@ -51,6 +53,7 @@ class OpenCollections:
         self._retry_s = retry_s
         self._legs = legs
         self._prepare = prepare
+        self._verify = verify
         self._watch = watch or (lambda _manifest, _stuck: None)
         self._opened: dict[str, Collection] = {}
         self._turns: dict[str, Lock] = {}
@@ -100,7 +103,12 @@ class OpenCollections:
 
     def _open(self, name: str) -> Collection:
         return Collection.open(
-            self._root, name, encoder_fingerprint=self._encoder, dense=self._dense, legs=self._legs
+            self._root,
+            name,
+            verify=self._verify,
+            encoder_fingerprint=self._encoder,
+            dense=self._dense,
+            legs=self._legs,
         )
 
     def _prepared(self, manifest: Manifest, older: Collection | None) -> None:

@@ -24,6 +24,7 @@ from mrag.errors import CollectionError, InputError, ModelError, MragError, NotF
 from mrag.query.found import Found, Searchable
 from mrag.schema import Hit, Leg, Query
 from mrag.settings import DenseSettings
+from mrag.settings.storage import Verify
 
 _log = logging.getLogger(__name__)
 PREPARE_S = 240.0
@@ -53,12 +54,18 @@ class PartSearcher:
     """A `Searcher` over the files: opens what it is asked for, and keeps the last generations of each."""
 
     def __init__(
-        self, root: Path, part: Part, encoder_fingerprint: str, dense: DenseSettings | None = None
+        self,
+        root: Path,
+        part: Part,
+        encoder_fingerprint: str,
+        dense: DenseSettings | None = None,
+        verify: Verify | None = None,
     ) -> None:
         self._root = root
         self._part = part
         self._encoder = encoder_fingerprint
         self._dense = dense
+        self._verify = verify
         self._kept: dict[str, dict[int, Collection]] = {}
         self._keeping = Lock()
         self._turns: dict[tuple[str, int], Lock] = {}
@@ -120,6 +127,7 @@ class PartSearcher:
             self._root,
             name,
             generation=generation,
+            verify=self._verify,
             encoder_fingerprint=self._encoder,
             dense=self._dense,
             part=self._part,

@@ -10,6 +10,7 @@ from pydantic import Field, field_validator, model_validator
 from mrag.settings.address import store_address
 from mrag.settings.strict import Strict
 
+Verify = Literal["fast", "full"]
 _NAME = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$"
 
 
@@ -81,13 +82,17 @@ class CollectionSettings(Strict):
     """Where collections live. `root` is a folder or an address (`s3://bucket/prefix`, see `address`).
 
     Documents are spread over `shards` by their id. `replies_of` is another collection there, from whose
-    ledger a run takes the replies that its own lacks.
+    ledger a run takes the replies that its own lacks. `generation` is the one that is read in place of the
+    one in force. `verify` says how its files are compared with what was written, at opening: sizes (`fast`)
+    or all bytes (`full`); by default all bytes of what is small or was not compared on this machine before.
     """
 
     root: Path = Path("collections")
     name: str = Field("default", pattern=_NAME)
     replies_of: str | None = Field(None, pattern=_NAME)
     shards: int = Field(1, ge=1, le=1024)
+    generation: int | None = Field(None, ge=1)
+    verify: Verify | None = None
     compaction: CompactionSettings = CompactionSettings()
 
     @field_validator("root")

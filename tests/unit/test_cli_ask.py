@@ -27,6 +27,20 @@ def test_filters_may_be_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
     assert asked == [("When?", ()), ("When?", ("year>=1960", "lang=en"))]
 
 
+def test_the_generation_and_how_it_is_verified_are_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    read = []
+
+    async def answer(settings: Settings, text: str, filters: Iterable[str] = ()) -> Answer:
+        read.append((settings.collection.generation, settings.collection.verify))
+        return Answer(text, "1962", (), None, None, 1, ())
+
+    monkeypatch.setattr(cli, "answer_locally", answer)
+    for options in ([], ["--generation", "3", "--verify", "full"], ["--verify", "fast"]):
+        result = CliRunner().invoke(cli.app, ["ask", "When?", "--json", *options])
+        assert result.exit_code == 0, result.output
+    assert read == [(None, None), (3, "full"), (None, "fast")]
+
+
 async def test_a_bad_filter_is_refused_before_a_model_is_opened() -> None:
     with pytest.raises(InputError, match="must look like field=value") as raised:
         await cli.answer_locally(Settings(), "When?", ["1960"])

@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 import yaml
 
+from mrag.errors import SettingsError
 from mrag.models.weights import weights_home
 from mrag.settings import DeploymentSettings, PoolSettings, Settings, load_settings
 
@@ -223,6 +224,14 @@ def test_ray_serve_builds_the_application_of_the_service_file(monkeypatch: pytes
     monkeypatch.chdir(ROOT)
     monkeypatch.setenv(str(settings.serve.token_env), "a token of a test")
     assert isinstance(call_user_app_builder_with_args_if_necessary(builder, application.args), Application)
+
+
+def test_the_service_answers_from_no_named_generation(tmp_path: Path) -> None:
+    from serve.app import build_graph
+
+    settings = load_settings(None, (f"collection.root={tmp_path}", "collection.generation=3"))
+    with pytest.raises(SettingsError, match="in force"):
+        build_graph(settings)
 
 
 def test_the_jobs_command_line_accepts_the_entrypoint() -> None:

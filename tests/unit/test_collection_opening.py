@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from mrag.collection import Collection, known_documents
+from mrag.collection import Collection, known_documents, verified
+from mrag.collection.storage import checksum
 from mrag.errors import CollectionError, InputError, MragError, NotFoundError, SettingsError
 from mrag.schema import Query, Record, RecordKind
 from mrag.settings import DenseSettings
@@ -110,6 +113,93 @@ def test_small_collections_are_verified_in_full_unless_told_otherwise(root: Path
     with pytest.raises(CollectionError, match="checksum"):
         Collection.open(tmp_path / "r", "c")
     Collection.open(tmp_path / "r", "c", verify="fast")
+
+
+@pytest.fixture
+def compared(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Path]:
+    """Files of which all bytes are compared, where none is small, on a machine that has seen none."""
+    files: list[Path] = []
+
+    def noted(path: Path) -> str:
+        files.append(path)
+        return checksum(path)
+
+    monkeypatch.setattr("mrag.collection.collection.SMALL_BYTES", 0)
+    monkeypatch.setattr("mrag.collection.storage.checksum", noted)
+    monkeypatch.setenv("MRAG_HOME", str(tmp_path / "home"))
+    return files
+
+
+def test_all_bytes_are_compared_once_on_a_machine(
+    root: Path, tmp_path: Path, compared: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copy = tmp_path / "r"
+    shutil.copytree(root, copy)
+    whole = {path for path in (copy / "c" / "segments").rglob("*") if path.is_file()}
+
+    def opened(**how: Any) -> set[Path]:
+        compared.clear()
+        Collection.open(copy, "c", **how)
+        return set(compared)
+
+    assert opened() == whole
+    assert opened() == opened(verify="fast") == set()
+    assert opened(verify="full") == whole
+    added = add(copy, "c", [make_entry("f", [["quarry"]])]).segments[-1].id
+    new = opened()
+    assert new
+    assert all(added in path.parts for path in new)
+    written = next(path for path in whole if path.name == "records.arrow")
+    written.write_bytes(written.read_bytes())
+    assert opened() == {written}
+    monkeypatch.setenv("MRAG_HOME", str(tmp_path / "another machine"))
+    assert opened() > whole
+
+
+def test_a_file_that_changed_since_it_was_compared_is_compared_again(
+    root: Path, tmp_path: Path, compared: list[Path]
+) -> None:
+    copy = tmp_path / "r"
+    shutil.copytree(root, copy)
+    Collection.open(copy, "c")
+    path = next(copy.rglob("records.arrow"))
+    before = path.stat()
+    path.write_bytes(path.read_bytes().replace(b"value of", b"VALUE of"))
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    for _ in range(2):  # What was found damaged is not noted.
+        with pytest.raises(CollectionError, match="checksum"):
+            Collection.open(copy, "c")
+
+
+@pytest.mark.parametrize("content", [b"", b"[]", b'{"files": 3}', b'{"files": {"records.arrow": 1}}', None])
+def test_notes_that_can_not_be_used_cost_a_comparison(
+    root: Path, tmp_path: Path, compared: list[Path], content: bytes | None
+) -> None:
+    Collection.open(root, "c")
+    first = set(compared)
+    notes = list((tmp_path / "home" / "verified").iterdir())
+    assert len(notes) == len({path.parent for path in root.rglob("documents.arrow")})
+    for note in notes:
+        note.unlink()
+        if content is not None:
+            note.write_bytes(content)
+        else:
+            note.mkdir()
+    compared.clear()
+    Collection.open(root, "c")
+    assert set(compared) == first
+
+
+def test_notes_of_folders_that_are_gone_go_too(root: Path, tmp_path: Path, compared: list[Path]) -> None:
+    shutil.copytree(root, tmp_path / "r")
+    Collection.open(tmp_path / "r", "c")
+    notes = tmp_path / "home" / "verified"
+    gone = set(notes.iterdir())
+    shutil.rmtree(tmp_path / "r")
+    verified._forget_gone.cache_clear()
+    Collection.open(root, "c")
+    assert not gone & set(notes.iterdir())
+    assert any(notes.iterdir())
 
 
 def test_damage_that_only_the_engines_see_is_refused_too(root: Path, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -14,8 +15,8 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from mrag.cli import app
-from mrag.collection import Histogram
-from mrag.errors import InputError
+from mrag.collection import Collection, Histogram
+from mrag.errors import InputError, NotFoundError
 from mrag.evaluation.index_report import IndexReport, inspected
 from mrag.evaluation.page import page
 from mrag.evaluation.plots import svg
@@ -222,6 +223,17 @@ def test_the_command_shows_and_writes_all_three(root: Path, report: IndexReport,
     assert "[red]" in ended.output
     assert json.loads((tmp_path / "r.json").read_text("utf-8")) == json.loads(json.dumps(report.as_dict()))
     assert (tmp_path / "r.html").read_text("utf-8").startswith("<!DOCTYPE html>")
+
+
+def test_an_earlier_generation_is_inspected(root: Path, tmp_path: Path) -> None:
+    shutil.copytree(root, tmp_path / "r")
+    stamp = Collection.open(root, "c").manifest.stamp
+    add(tmp_path / "r", "c", [built_entry("third", ["one"], [(M, (1,), ["a key"], "a value")])], stamp=stamp)
+    for options, generation, documents in (((), 2, 3), (("--generation", "1", "--verify", "full"), 1, 2)):
+        tree = json.loads(run(tmp_path / "r", "--json", "-", *options).stdout)
+        assert (tree["generation"], tree["counts"]["documents"]) == (generation, documents)
+    ended = run(root, "--generation", "9")
+    assert isinstance(ended.exception, NotFoundError)
 
 
 def test_json_on_standard_output_is_all_that_is_there(root: Path) -> None:

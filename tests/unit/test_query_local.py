@@ -120,6 +120,24 @@ async def test_collections_are_those_below_the_root(settings: Settings) -> None:
         await pipeline.answer(Question(QUESTION.text, "nowhere"))
 
 
+async def test_an_earlier_generation_is_read_where_the_settings_name_it(settings: Settings) -> None:
+    root = settings.collection.root
+    add(root, "harbour", [make_entry("ferry", [["When was Alma built?"]], "Alma is gone.")])
+    for generation, read in ((1, TEXTS[0]), (2, "Alma is gone."), (None, "Alma is gone.")):
+        place = settings.collection.model_copy(update={"generation": generation})
+        chosen = settings.model_copy(update={"collection": place})
+        pipeline = local_pipeline(chosen, ScriptedModel(RULES), FakeEncoder())
+        answer = await pipeline.answer(Question(QUESTION.text, "harbour", reader=PlainReader()))
+        assert answer.context is not None
+        assert (answer.context.text, answer.generation) == (f"value of {read}", generation or 2)
+    missing = settings.collection.model_copy(update={"generation": 7})
+    pipeline = local_pipeline(
+        settings.model_copy(update={"collection": missing}), ScriptedModel(RULES), FakeEncoder()
+    )
+    with pytest.raises(NotFoundError, match="generation"):
+        await pipeline.answer(Question(QUESTION.text, "harbour", reader=PlainReader()))
+
+
 async def test_another_encoder_than_that_of_the_collection_is_refused(settings: Settings) -> None:
     with pytest.raises(CollectionError, match="another"):
         await local_pipeline(settings, ScriptedModel([]), FakeEncoder("another")).answer(QUESTION)
