@@ -57,7 +57,7 @@ def said(row: EvidenceRow) -> str:
 def _parts(text: str) -> dict[str, None]:
     """The words of a text that carry meaning, and its numbers in one notation, in order."""
     stated = facts(text)
-    numbers = sorted(f"{number:f}" for number in stated.quantities if number.is_finite())
+    numbers = sorted(f"{number:f}" for number in stated.quantities)
     return dict.fromkeys([*content_words(text), *numbers])
 
 

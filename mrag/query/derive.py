@@ -87,7 +87,7 @@ def _measure(row: EvidenceRow, number: int) -> Measure | None:
 def _quantity(text: str) -> tuple[Fraction, str] | None:
     """The only number of a text and what it counts."""
     placed = list(placed_numbers(text))
-    if len(placed) != 1 or (value := placed[0].value) is None or not value.is_finite():
+    if len(placed) != 1 or (value := placed[0].value) is None:
         return None
     start, end, _ = placed[0]
     return Fraction(value), unit_beside(text, start, end)

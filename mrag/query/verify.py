@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from mrag.documents.facts import ordinary_words, supports
 from mrag.documents.quantities import SUFFIXES, folded, numbers, placed_numbers, scale_words
 from mrag.documents.scripts import unspoken
 from mrag.documents.sentences import sentence_spans
-from mrag.documents.statements import contradicts
+from mrag.documents.statements import contradicts, negates
 from mrag.documents.words import TOKEN, bare, tokens
 from mrag.query.about import metadata, title_and_section
 from mrag.schema import DocumentInfo, EvidenceRow, Source, SourceUnit, Verdict
@@ -23,10 +23,13 @@ _ORDERING = {
 ORDER_COLUMNS = frozenset(_ORDERING)
 MIN_WORDS = 3
 
+Span = tuple[int, int]
+
 _STEM = 5
 _INDEFINITE = frozenset(
     ["anybody", "anyone", "everybody", "everyone", "everything", "nobody", "nothing", "somebody", "someone"]
 )
+_VERDICTS = {"yes": "", "true": "", "no": "not", "false": "not"}
 _ELISION = re.compile(r"\s*[\[(]?\s*(?:\.{3,}|…)\s*[\])]?\s*")
 _SINGLE = "'‘’‚‛`´"
 _DOUBLE = '"“”„‟«»'
@@ -66,13 +69,14 @@ def verify(draft: Draft, shown: Sequence[Cited]) -> EvidenceRow:
     Numbers, dates and names of every cell must stand in
     the quote; those that say what the row is about (the entity, the dimension, the date of the source)
     may stand in unit, section, title or metadata as well, as far as prompts show these. In scripts without
-    capitals every word must. No cell denies what the quote says, or the reverse, or swaps who did it to whom.
+    capitals every word must. No cell denies what the quote's sentence says, or the reverse, or swaps who did
+    it to whom; a bare yes or no is read with what it is said of.
     """
     for words, place in _readings(draft, shown):
-        quote = quoted(words, place.unit.text)
-        if quote and _supported(draft, quote, place):
+        spans = _found(words, place.unit.text)
+        if spans and _supported(draft, spans, place):
             source = Source.of(place.document, [place.unit])
-            return EvidenceRow(draft.cells, quote, Verdict.VERIFIED, source)
+            return EvidenceRow(draft.cells, _taken(spans, place.unit.text), Verdict.VERIFIED, source)
     return EvidenceRow(draft.cells, draft.quote, Verdict.UNVERIFIED)
 
 
@@ -92,7 +96,8 @@ def _same_document(place: Cited, named: Cited | None) -> bool:
     return named is not None and place.document.id == named.document.id
 
 
-def _supported(draft: Draft, quote: str, place: Cited) -> bool:
+def _supported(draft: Draft, spans: Sequence[Span], place: Cited) -> bool:
+    quote, sentence = _taken(spans, place.unit.text), _sentences(spans, place.unit.text)
     ordinary = _ordinary(draft, place.unit.text)
     around = [
         quote,
@@ -101,10 +106,27 @@ def _supported(draft: Draft, quote: str, place: Cited) -> bool:
         *(value for _, value in metadata(place.document)),
     ]
     subject = "; ".join(cell for column, cell in draft.cells.items() if column in SUBJECT_COLUMNS)
-    return _holds(". ".join(around), subject, ordinary) and all(
-        any(_holds(quote, reading, ordinary) and not contradicts(quote, reading) for reading in readings)
+    if not _holds(". ".join(around), subject, ordinary):
+        return False
+    return not any(contradicts(sentence, claim) for claim in _verdicts(draft)) and all(
+        any(_holds(quote, reading, ordinary) and not contradicts(sentence, reading) for reading in readings)
         for readings in _claims(draft)
     )
+
+
+def _verdicts(draft: Draft) -> Iterator[str]:
+    """What a row affirms or denies beside its cells' own claims.
+
+    That is a bare yes or no of its dimension, or of the column that it stands in; and a subject that denies
+    something, `does not carry mail`.
+    """
+    for column, cell in draft.cells.items():
+        verdict = _VERDICTS.get(cell.casefold().strip(" ."))
+        if verdict is not None:
+            of = draft.cells.get("dimension", column) if column == "value" else column
+            yield f"{verdict} {of}".strip()
+        elif column in SUBJECT_COLUMNS and any(negates(bare(word)) for word in tokens(cell)):
+            yield cell
 
 
 def _ordinary(draft: Draft, text: str) -> frozenset[str]:
@@ -137,7 +159,7 @@ def _quantity(value: str, unit: str) -> list[str]:
     may be metres or millions.
     """
     scales = scale_words(unit)
-    others = [] if scales else [f"{number:f}" for number in sorted(numbers(unit)) if number.is_finite()]
+    others = [] if scales else [f"{number:f}" for number in sorted(numbers(unit))]
     readings = ["; ".join([" ".join([value, *scales]), *others])]
     if value[-1:].isdigit() and unit.casefold() in SUFFIXES:
         readings.append(value + unit)
@@ -160,11 +182,29 @@ def quoted(quote: str, text: str) -> str | None:
     at least `MIN_WORDS` words that follow each other in `text`. A quote of fewer words must be a whole
     sentence or line: a bare number says nothing. No word or number may be cut.
     """
+    spans = _found(quote, text)
+    return _taken(spans, text) if spans else None
+
+
+def _found(quote: str, text: str) -> list[Span] | None:
     for fragments in _fragments(quote):
         spans = _spans(fragments, text)
         if spans and (len(tokens(" ".join(fragments))) >= MIN_WORDS or _whole(spans[0], text)):
-            return " … ".join(text[start:end] for start, end in spans)
+            return spans
     return None
+
+
+def _taken(spans: Iterable[Span], text: str) -> str:
+    return " … ".join(text[start:end] for start, end in spans)
+
+
+def _sentences(spans: Sequence[Span], text: str) -> str:
+    """The sentences that the spans are taken from: what a fragment leaves out may deny what it says."""
+    return " ".join(
+        text[first:last]
+        for first, last in sentence_spans(text)
+        if any(start < last and first < end for start, end in spans)
+    )
 
 
 def _fragments(quote: str) -> Iterator[list[str]]:
@@ -177,7 +217,7 @@ def _fragments(quote: str) -> Iterator[list[str]]:
         yield fragments
 
 
-def _whole(span: tuple[int, int], text: str) -> bool:
+def _whole(span: Span, text: str) -> bool:
     """Whether all words of a sentence or of a line stand in the span, and no others."""
     start, end = span
     lines = ((match.start(), match.end()) for match in re.finditer(r".+", text))
@@ -188,10 +228,10 @@ def _whole(span: tuple[int, int], text: str) -> bool:
     )
 
 
-def _spans(fragments: Sequence[str], text: str) -> list[tuple[int, int]] | None:
+def _spans(fragments: Sequence[str], text: str) -> list[Span] | None:
     """Where the fragments stand in `text`, one after the other."""
     inside = _inside(text)
-    spans: list[tuple[int, int]] = []
+    spans: list[Span] = []
     after = 0
     for fragment in fragments:
         pattern = re.compile(_pattern(fragment))

@@ -245,6 +245,57 @@ def test_what_looks_like_the_quote_and_says_something_else(text: str, fact: str,
     assert (row.verdict is Verdict.VERIFIED) == holds
 
 
+@pytest.mark.parametrize(
+    ("text", "words", "holds"),
+    [
+        ("It never carries 90 passengers.", "carries 90 passengers", False),
+        ("It carries 90 passengers. It never sinks.", "carries 90 passengers", True),
+        (
+            "It sails at ten. It does not carry any of the mail.",
+            "It sails at ten … carry any of the mail",
+            False,
+        ),
+        ("Nobody may bring a dog on board.", "may bring a dog on board", False),
+    ],
+)
+@pytest.mark.parametrize("copied", [True, False])
+def test_a_fragment_is_no_evidence_against_its_sentence(
+    text: str, words: str, holds: bool, copied: bool
+) -> None:
+    place = Cited(unit(text), info())
+    fact = words.split(" … ")[-1]
+    for quote in (words,) if copied else (words, text):
+        row = verify(Draft({"fact": fact}, quote, place, copied=copied), [place])
+        assert (row.verdict is Verdict.VERIFIED) == holds
+
+
+OPEN, SHUT = "The pier is open on Sundays.", "The pier is not open on Sundays."
+
+
+@pytest.mark.parametrize(
+    ("text", "cells", "holds"),
+    [
+        (OPEN, {"dimension": "open on Sundays", "value": "yes"}, True),
+        (OPEN, {"dimension": "open on Sundays", "value": "No."}, False),
+        (SHUT, {"dimension": "open on Sundays", "value": "no"}, True),
+        (SHUT, {"dimension": "open on Sundays", "value": "true"}, False),
+        (SHUT, {"dimension": "open on Sundays", "value": "closed"}, True),
+        (OPEN, {"open on Sundays": "false"}, False),
+        (SHUT, {"open on Sundays": "false"}, True),
+        (OPEN, {"dimension": "not open on Sundays", "value": "the pier"}, False),
+        (SHUT, {"dimension": "not open on Sundays", "value": "the pier"}, True),
+        (OPEN, {"entity": "what is never open on Sundays", "value": "the pier"}, False),
+        ("The pier is closed on Sundays.", {"dimension": "open on Sundays", "value": "no"}, True),
+    ],
+)
+def test_a_bare_verdict_and_a_subject_that_denies_are_read_too(
+    text: str, cells: dict[str, str], holds: bool
+) -> None:
+    place = Cited(unit(text), info())
+    row = verify(Draft(cells, text, place), [place])
+    assert (row.verdict is Verdict.VERIFIED) == holds
+
+
 def test_a_claim_in_a_script_without_capitals_has_the_words_of_its_quote() -> None:
     place = Cited(unit("灯塔建于1962年，位于格但斯克。"), info())
     for fact, expected in (("位于格但斯克", Verdict.VERIFIED), ("位于柏林", Verdict.UNVERIFIED)):
