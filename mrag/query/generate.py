@@ -6,7 +6,6 @@ import contextlib
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from decimal import Decimal
 from typing import Literal
 
 from mrag.documents.decoding import clean
@@ -27,6 +26,7 @@ MARGIN_TOKENS = 8  # text counted alone and text counted inside a chat differ by
 
 Citing = Literal["rule", "model"]
 
+_RANGE = re.compile(r"\d[\d.,]*-\d[\d.,]*")
 _PREFIX = re.compile(r"^(?:the )?(?:final )?answer(?: is)?:\s*(?=\S)", re.IGNORECASE)
 
 
@@ -230,9 +230,20 @@ def _uncited(marked: Iterable[int], rows: Mapping[int, EvidenceRow]) -> tuple[st
     return (f"The answer cites row {missing}, which is no row that it was given.",) if missing else ()
 
 
+def _ends(range_: str) -> str:
+    return range_.replace("-", " to ")
+
+
 def _unfounded(text: str, given: Iterable[str], where: str) -> tuple[str, ...]:
-    """A note on the numbers and dates of an answer that stand in none of what was given."""
-    lacking = unsupported(" . ".join(given), text)
-    listed = [f"{number:f}" for number in sorted(filter(Decimal.is_finite, lacking.numbers))]
+    """A note on the numbers and dates of an answer that stand in none of what was given.
+
+    Times, ordinals and codes are among them, which can be compared only as they are written; of a range its
+    two ends.
+    """
+    source = " . ".join(given)
+    lacking = unsupported(source, text)
+    listed = [f"{number:f}" for number in sorted(lacking.numbers)]
+    written = sorted(name for name in lacking.names if any(map(str.isdecimal, name)))
+    listed += (one for one in written if not _RANGE.fullmatch(one) or unsupported(source, _ends(one)))
     listed += sorted("-".join(f"{part:02}" for part in date if part is not None) for date in lacking.dates)
     return (f"The answer states {', '.join(listed)}, which {where}.",) if listed else ()

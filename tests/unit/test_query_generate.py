@@ -229,6 +229,15 @@ async def test_a_table_without_facts_shows_nothing_and_founds_no_number(
         ("unknown", None),
         ("-1962", "-1962"),
         ("1,962.50", "1962.50"),
+        ("at 10:45", "10:45"),
+        ("the 13th", "13th"),
+        ("in the 1960s", "1960s"),
+        ("VP-10", "vp-10"),
+        ("1.962", "1.962"),
+        ("2½ hours", "2.5"),
+        ("90-1962", None),  # a range, the ends of which are there
+        ("90-95", "90-95"),
+        ("Gdansk", None),
     ],
 )
 async def test_numbers_that_point_to_nothing_are_noted(reply: str, missing: str | None) -> None:
