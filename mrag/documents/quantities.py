@@ -4,9 +4,10 @@ What has more than one reading counts by the strict one. `5m` is five million, n
 after a space belong to the number before it (`12 300`); after a point they do beside a currency
 (`1.000 EUR`), elsewhere such a number, and a time of day, holds only as it is written. A figure in
 brackets is negative where its currency stands before the bracket or a currency or scale after it:
-`$(5)`, `(5) million`; not in `($5 million)`, which prose writes for an aside. An ordinal (`12th`) is no
-12, a decade (`the 1990s`) no year, and a sign between two numbers (`10 -5`) may make a range: all hold only
-as they are written.
+`$(5)`, `(5) million`; not in `($5 million)`, which prose writes for an aside. A fraction belongs to the
+number before it (`3½`, `3 1/2`); one without end in digits (`⅓`) holds only as it is written. An ordinal
+(`12th`) is no 12, a decade (`the 1990s`) no year, and a sign between two numbers (`10 -5`) may make a
+range: all hold only as they are written.
 """
 
 from __future__ import annotations
@@ -35,6 +36,11 @@ _NO_NUMBERS = {"one", *_PLURALS} | {word for word in SCALES if len(word) < 4}  #
 SUFFIXES = {"k": 10**3, "m": 10**6, "mn": 10**6, "bn": 10**9, "tn": 10**12}
 _OF_MONEY = {"b": 10**9, "t": 10**12}
 
+_FRACTIONS = {
+    text[0]: (int(text[1]), int(text[2]))
+    for text in "½12 ⅓13 ⅔23 ¼14 ¾34 ⅕15 ⅖25 ⅗35 ⅘45 ⅙16 ⅚56 ⅛18 ⅜38 ⅝58 ⅞78".split()  # noqa: SIM905
+}
+
 _HYPHENS = str.maketrans("\u2010\u2011\ufe63\uff0d", "----")
 _SIGN_OF_MONEY = "[$€£¥₹₽₩₪₺₫¢฿]"
 _MONEY = rf"(?:{_SIGN_OF_MONEY}|\b(?:EUR|USD|GBP|CHF|JPY|CNY|INR|AUD|CAD|SEK|NOK|DKK|PLN|CZK|BRL)\b)"
@@ -52,6 +58,7 @@ _BETWEEN_NUMBERS = re.compile(r"[\d%]\s$")
 _ORDINAL_ENDINGS = frozenset(("st", "nd", "rd", "th"))
 _YEAR = re.compile(r"\d{4}['’]?")
 _POINT = re.compile(r"(?<![\w.])\.$")
+_FIGURES = ("figure", "fraction")
 _BEFORE = 16  # characters before a number in which its sign and currency stand
 
 _SPACED = re.compile(r"(\d{1,3}(?:[ \u00a0\u2007\u2009\u202f]\d{3})+(?:[.,]\d+)?)([^\W\d_]*)(?!\w|[-/:.,]\d)")
@@ -60,7 +67,8 @@ _POWER = re.compile(
     r"(?:\s?[×x·*]\s?10|(?<=10)(?=\s?\^|[⁰¹²³⁴-⁹⁻]))(?:\s?\^\s?([-−+]?\d{1,3})(?!\w)|([⁻⁺]?[⁰¹²³⁴-⁹]{1,3}))"
 )
 _RAISED = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺−", "0123456789-+-")
-_FIGURE = re.compile(r"(\d[\d.,'’]*)(-?)([^\W\d_]+(?:-[^\W\d_]+)*)?")
+_FIGURE = re.compile(rf"(\d[\d.,'’]*|(?=[{''.join(_FRACTIONS)}]))(-?)([^\W\d_]+(?:-[^\W\d_]+)*)?")
+_SLASHED = re.compile(r"(?<=\d[ \u00a0])(\d{1,2})/([1-9]\d?)(?![\w/-])")
 _GROUPED = re.compile(r"\d{1,3}(?:,\d{2,3})*,\d{3}(?:\.\d+)?|\d{1,3}(?:['’]\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?")
 _BY_POINTS = re.compile(r"\d{1,3}(?:\.\d{3}){2,}|\d{1,3}(?:\.\d{3})+,\d+")
 _ONE_POINT = re.compile(r"[1-9]\d{0,2}\.\d{3}")
@@ -78,7 +86,7 @@ class _Piece(NamedTuple):
 
     start: int
     end: int
-    kind: str  # "figure", "small" for a word below a hundred, "scale"
+    kind: str  # "figure", "fraction", "small" for a word below a hundred, "scale"
     value: Decimal | None
 
 
@@ -136,8 +144,10 @@ def _pieces_of(match: re.Match[str], text: str) -> Iterator[_Piece]:
     token, start = match[0], match.start()
     if half := _HALF.match(text, start):
         yield _Piece(start, half.end(), "small", Decimal("0.5"))
-    elif not token[0].isdigit():
+    elif not token[0].isdigit() and token[0] not in _FRACTIONS:
         yield from _words(token, start)
+    elif (slashed := _SLASHED.match(text, start)) and int(slashed[1]) < int(slashed[2]):
+        yield _Piece(start, slashed.end(), "fraction", _fraction(int(slashed[1]), int(slashed[2])))
     elif time := _TIME.match(text, start):
         yield _Piece(start, time.end(), "figure", None)
     elif (spaced := _SPACED.match(text, start)) and spaced.end() > match.end():
@@ -165,11 +175,14 @@ def _words(token: str, start: int) -> Iterator[_Piece]:
 
 
 def _figure(start: int, end: int, digits: str, hyphen: str, word: str, text: str) -> _Piece:
-    """Digits with what is written on to them: `5bn`, `12-inch`, `5-million-dollar`."""
+    """Digits with what is written on to them: `5bn`, `12-inch`, `5-million-dollar`; or a `½` alone."""
+    kind = "figure" if digits else "fraction"
     if text[max(0, start - 2) : start][-1:] == "." and _POINT.search(text[max(0, start - 2) : start]):
         start, digits = start - 1, f"0.{digits}"
     money = bool(_MONEY_BEFORE.search(text[max(0, start - _BEFORE) : start]))
-    value = _value(digits.rstrip(".,'’"), money or bool(_MONEY_AFTER.match(text, end)))
+    value = _value(digits.rstrip(".,'’") or "0", money or bool(_MONEY_AFTER.match(text, end)))
+    if word[:1] in _FRACTIONS:
+        value, word = _plus(value, _fraction(*_FRACTIONS[word[0]])), word[1:]
     first, _, more = word.casefold().partition("-")
     if not hyphen and (money or not (first == "m" and more)) and (suffix := _suffix(first, money)):
         value = _times(value, suffix)
@@ -179,7 +192,16 @@ def _figure(start: int, end: int, digits: str, hyphen: str, word: str, text: str
         value = None  # an ordinal, or a code like `12B`
     elif word == "s" and _YEAR.fullmatch(digits):
         value = None
-    return _Piece(start, end, "figure", value)
+    return _Piece(start, end, kind, value)
+
+
+def _fraction(part: int, of: int) -> Decimal | None:
+    """None where its digits have no end."""
+    return Decimal(part) / Decimal(of) if 10**6 % of == 0 else None
+
+
+def _plus(value: Decimal | None, more: Decimal | None) -> Decimal | None:
+    return None if value is None or more is None else _EXACT.add(value, more)
 
 
 def _suffix(word: str, money: bool) -> int | None:
@@ -226,7 +248,7 @@ def _composed(pieces: Sequence[_Piece], at: int, text: str) -> tuple[Decimal | N
     total, scale, end = _group(pieces, at, text)
     while total is not None and scale is not None and end < len(pieces) and _follows(pieces, end, text, _AND):
         value, smaller, after = _group(pieces, end, text)
-        if value is None or value >= scale or (pieces[end].kind == "figure" and smaller is None):
+        if value is None or value >= scale or (pieces[end].kind in _FIGURES and smaller is None):
             break
         total, scale, end = _EXACT.add(total, value), smaller, after
     return total, end
@@ -250,15 +272,24 @@ def _group(pieces: Sequence[_Piece], at: int, text: str) -> tuple[Decimal | None
 
 
 def _below_hundred(pieces: Sequence[_Piece], at: int, text: str) -> tuple[Decimal | None, int]:
-    """A figure, or a word below a hundred: `twenty-five`, `two and a half`."""
+    """A figure, or a word below a hundred: `twenty-five`, `two and a half`, `3 1/2`."""
     value, end = pieces[at].value, at + 1
     if value is not None and end < len(pieces) and pieces[at].kind == pieces[end].kind == "small":
         ones = pieces[end].value or 0
         if value >= 20 and 1 <= ones < 10 and _follows(pieces, end, text, _NEAR):
             value, end = value + ones, end + 1
+    elif value is not None and end < len(pieces) and _is_mixed(pieces, end, text):
+        return _plus(value, pieces[end].value), end + 1
     if value is not None and _AND_A_HALF.match(text, pieces[end - 1].end):
         value = _EXACT.add(value, Decimal("0.5"))
     return value, end
+
+
+def _is_mixed(pieces: Sequence[_Piece], at: int, text: str) -> bool:
+    """Whether a fraction belongs to the figure before it, which is no year: `in 1962 ½ of them`."""
+    whole, fraction = pieces[at - 1 : at + 1]
+    mixed = (whole.kind, fraction.kind) == ("figure", "fraction") and (whole.value or 0) < 1000
+    return mixed and whole.value == int(whole.value or 0) and _follows(pieces, at, text, _NEAR)
 
 
 def _follows(pieces: Sequence[_Piece], at: int, text: str, between: re.Pattern[str]) -> bool:

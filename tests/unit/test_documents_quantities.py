@@ -59,6 +59,14 @@ from mrag.documents.quantities import numbers, placed_numbers
         ("half a million", "500000"),
         ("two and a half million", "2500000"),
         ("two dozen", "24"),
+        ("3½ acres", "3.5"),
+        ("3 ½ acres", "3.5"),
+        ("3 1/2 acres", "3.5"),
+        ("½ of it", "0.5"),
+        ("a 2½-mile walk", "2.5"),
+        ("$3½m", "3500000"),
+        ("3 ½ million", "3500000"),
+        ("\u20113¾", "-3.75"),
     ],
 )
 def test_a_number_is_read_whole(text: str, expected: str) -> None:
@@ -91,9 +99,14 @@ def test_a_number_is_read_whole(text: str, expected: str) -> None:
         ("from 10 –5 to 4", {10, 4}),
         ("in 1962. Million by million", {1962, 1000000}),
         ("in 1962 300 men", {1962, 300}),
+        ("in 1962 ½ of them", {1962, Decimal("0.5")}),
+        ("3⅓ acres", set()),
+        ("3 2/3 acres", set()),
+        ("24/7", set()),
+        ("on 5 3/4/2020", {5}),
     ],
 )
-def test_what_only_looks_like_another_number_is_none(text: str, expected: set[int]) -> None:
+def test_what_only_looks_like_another_number_is_none(text: str, expected: set[int | Decimal]) -> None:
     assert numbers(text) == expected
 
 
@@ -118,6 +131,13 @@ def test_what_only_looks_like_another_number_is_none(text: str, expected: set[in
         ("nine trillion", f"{'9' * 400} trillion", False),
         ("nine trillion", "9 " + "trillion " * 500, False),
         ("nine", "9×10^999", False),
+        ("3½ acres", "3 acres", False),
+        ("3 1/2 acres", "3 acres", False),
+        ("3½ acres", "3¼ acres", False),
+        ("½ full", "¾ full", False),
+        ("3½ acres", "three and a half acres", True),
+        ("3⅓ acres", "3⅓ acres", True),
+        ("3⅓ acres", "3⅔ acres", False),
         ("There are 10^80 atoms.", "There are 10^80 atoms.", True),
         ("There are 10^80 atoms.", "There are 10^81 atoms.", False),
         ("There are 10^80 atoms.", "There are 10 atoms.", False),
@@ -163,6 +183,10 @@ PARTS = st.sampled_from(
             ",",
             "9" * 50,
             " ",
+            "½",
+            "⅓",
+            "1/2",
+            "10^999",
         ),
     ]
 )
@@ -171,7 +195,8 @@ PARTS = st.sampled_from(
 @given(st.lists(PARTS, max_size=12).map("".join) | st.lists(PARTS, max_size=12).map(" ".join) | st.text())
 def test_numbers_of_any_text_follow_each_other(text: str) -> None:
     end = 0
-    for start, stop, _ in placed_numbers(text):
+    for start, stop, value in placed_numbers(text):
         assert end <= start < stop <= len(text)
+        assert value is None or value.is_finite()
         end = stop
     assert supports(text, text)
