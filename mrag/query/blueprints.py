@@ -7,7 +7,7 @@ from importlib.resources import files
 from pathlib import Path
 
 import yaml
-from pydantic import Field, ValidationError
+from pydantic import Field, ValidationError, model_validator
 
 from mrag.errors import SettingsError
 from mrag.settings import Strict
@@ -40,19 +40,38 @@ class Blueprint(Strict):
         """The columns that a row states: quote and source come with every row, the source's date by rule."""
         return tuple(column for column in self.columns if column.name not in GIVEN_COLUMNS)
 
+    @model_validator(mode="after")
+    def _columns_can_be_told_apart(self) -> Blueprint:
+        names = [column.name for column in self.columns]
+        if twice := next((name for name in names if names.count(name) > 1), None):
+            raise ValueError(f"column {twice} stands there twice")
+        if "schema" in names:
+            raise ValueError("schema is the table's name in a reply: call the column otherwise")
+        if not self.cells:
+            raise ValueError("quote and source come by themselves: give it a column that states something")
+        return self
+
 
 def load_blueprints(folder: Path | None = None) -> tuple[Blueprint, ...]:
     """The shipped blueprints and those of `folder`, in the order of their names.
 
-    One of the folder takes the place of a shipped one of the same name. Raises SettingsError.
+    One of the folder takes the place of a shipped one of the same name. Raises SettingsError, for two of the
+    folder with one name too.
     """
-    shipped: Traversable = files("mrag") / "data" / "blueprints"
-    found = {}
-    for place in (shipped, folder) if folder else (shipped,):
-        for file in _files(place):
-            blueprint = _read(file)
-            found[blueprint.name] = blueprint
+    found = _blueprints(files("mrag") / "data" / "blueprints")
+    if folder:
+        found |= _blueprints(folder)
     return tuple(found[name] for name in sorted(found))
+
+
+def _blueprints(folder: Traversable) -> dict[str, Blueprint]:
+    found: dict[str, Blueprint] = {}
+    for file in _files(folder):
+        blueprint = _read(file)
+        if blueprint.name in found:
+            raise SettingsError(f"{file} is a second blueprint {blueprint.name}: give it another name.")
+        found[blueprint.name] = blueprint
+    return found
 
 
 def _files(folder: Traversable) -> list[Traversable]:
@@ -60,7 +79,7 @@ def _files(folder: Traversable) -> list[Traversable]:
         entries = sorted(folder.iterdir(), key=lambda file: file.name)
     except OSError as error:
         raise SettingsError(f"Can't read the blueprints in {folder}: {error.strerror}.") from None
-    return [file for file in entries if file.name.endswith(".yaml")]
+    return [file for file in entries if file.name.endswith((".yaml", ".yml"))]
 
 
 def _read(file: Traversable) -> Blueprint:

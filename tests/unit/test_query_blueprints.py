@@ -61,6 +61,29 @@ def test_a_bad_blueprint_is_named(tmp_path: Path, text: str) -> None:
         load_blueprints(tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("columns", "reason"),
+    [
+        (["cause", "cause"], "column cause stands there twice"),
+        (["cause", "schema"], "schema is the table's name in a reply"),
+        (["source", "evidence quote"], "give it a column that states something"),
+    ],
+)
+def test_columns_that_no_row_can_have_are_refused(tmp_path: Path, columns: list[str], reason: str) -> None:
+    listed = "".join(f"  - {{name: {name}, definition: what it is}}\n" for name in columns)
+    (tmp_path / "bad.yaml").write_text(f"name: X\nstructure: x\nuse_when: never\ncolumns:\n{listed}")
+    with pytest.raises(SettingsError, match=rf"bad\.yaml is no blueprint: .*{reason}"):
+        load_blueprints(tmp_path)
+
+
+def test_two_blueprints_of_one_name_are_refused_and_either_suffix_is_read(tmp_path: Path) -> None:
+    (tmp_path / "one.yml").write_text(MINE)
+    assert "CAUSAL" in [one.name for one in load_blueprints(tmp_path)]
+    (tmp_path / "two.yaml").write_text(MINE)
+    with pytest.raises(SettingsError, match=r"two\.yaml is a second blueprint CAUSAL"):
+        load_blueprints(tmp_path)
+
+
 def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match=r"Can't read the blueprints in .*nowhere"):
         load_blueprints(tmp_path / "nowhere")
