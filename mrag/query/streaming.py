@@ -20,7 +20,7 @@ Result = TypeVar("Result")
 _UNDECIDED = re.compile(
     r"\s*(?:`{1,3}\w*|(?:the)?\s*(?:final)?\s*(?:answer)?\s*(?:is)?\s*:?)\s*\Z", re.IGNORECASE
 )
-_OPEN = re.compile(r"\s*(?:\[[^\]]*|`+)\Z")
+_FENCE = re.compile(r"\s*`+\Z")
 
 
 async def as_told(
@@ -60,8 +60,20 @@ async def streamed(
 
 def certain(text: str) -> str:
     """The words of a beginning that are whole, without a mark or a fence that is not."""
-    words = _OPEN.sub("", text[: max(map(text.rfind, " \t\n")) + 1].rstrip())
+    words = text[: max(map(text.rfind, " \t\n")) + 1]
+    words = _FENCE.sub("", words[: _opened(words)].rstrip())
     return "" if _UNDECIDED.match(words) else words
+
+
+def _opened(text: str) -> int:
+    """Where the first bracket stands that is not closed yet; a mark may stand within another."""
+    open_at: list[int] = []
+    for at, c in enumerate(text):
+        if c == "[":
+            open_at.append(at)
+        elif c == "]" and open_at:
+            open_at.pop()
+    return open_at[0] if open_at else len(text)
 
 
 def _more(told: str, now: str, tell: Tell) -> str:

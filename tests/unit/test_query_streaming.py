@@ -137,6 +137,7 @@ async def told(reply: str, shown: Callable[[str], str] = str.strip) -> list[str]
         ("Alma [1, 2] of Holm [3]", ["Alma", " of", " Holm"]),
         ("[2] in Holm", ["in", " Holm"]),
         ("in the [ Holm", ["in", " the", " [ Holm"]),
+        ("in [[1] 2] Holm", ["in", " Holm"]),
         ("the Alma", ["the Alma"]),  # it may have become `the answer is:`
     ],
 )
@@ -150,7 +151,22 @@ async def test_thoughts_alone_are_no_reply(reply: str) -> None:
         await told(reply)
 
 
-PARTS = ["the", "Alma", "[1]", "[1, 2]", "Answer:", "the final answer is:", "\n", ",", "is", "1962.", "``"]
+PARTS = [
+    "the",
+    "Alma",
+    "[1]",
+    "[",
+    "]",
+    "[[1] 2]",
+    "[1, 2]",
+    "Answer:",
+    "the final answer is:",
+    "\n",
+    ",",
+    "is",
+    "1962.",
+    "``",
+]
 
 
 @given(st.lists(st.sampled_from(PARTS), max_size=9).map(" ".join))
