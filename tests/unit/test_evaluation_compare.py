@@ -258,7 +258,11 @@ def test_the_shipped_experiments_can_be_planned(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("file", "variant", "but"),
-    [("reading", "ours as shipped", {}), ("selection", "shipped pool, likelihood", {"extract": False})],
+    [
+        ("reading", "ours as shipped", {}),
+        ("selection", "shipped pool, likelihood", {"extract": False}),
+        ("pool", "as shipped", {"extract": False}),
+    ],
 )
 def test_what_is_shipped_is_among_the_variants(
     file: str, variant: str, but: dict[str, Any], tmp_path: Path

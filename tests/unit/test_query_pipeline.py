@@ -90,6 +90,7 @@ async def test_sane_makes_three_calls_and_answers_from_the_table() -> None:
     stages = Stages()
     answer = await stages.pipeline().answer(SANE)
     assert [request.purpose for request in stages.model.asked] == ["select", "evidence", "answer"]
+    assert {request.temperature for request in stages.model.asked} == {0.0}
     assert (answer.text, answer.generation, answer.notes) == ("1962", 3, ())
     assert answer.sources == (Source("ferry", "Ferries", (1,)),)
     assert answer.evidence is not None
