@@ -10,17 +10,28 @@ import yaml
 from pydantic import Field, ValidationError, model_validator
 
 from mrag.errors import SettingsError
+from mrag.query.verify import ORDER_COLUMNS
 from mrag.settings import Strict
 
 GIVEN_COLUMNS = frozenset({"evidence quote", "quote", "source", "source date"})
 
 
 class Column(Strict):
-    """One column of a blueprint: what it holds and how it is filled."""
+    """One column of a blueprint: what it holds and how it is filled.
+
+    One that `orders` only says how rows follow each other, which no quote needs to say.
+    """
 
     name: str = Field(min_length=1)
     definition: str
     rules: str = ""
+    orders: bool = False
+
+    @model_validator(mode="after")
+    def _a_place_orders(self) -> Column:
+        if self.orders and self.name not in ORDER_COLUMNS:
+            raise ValueError(f"only {' and '.join(sorted(ORDER_COLUMNS))} can order rows, not {self.name}")
+        return self
 
 
 class Blueprint(Strict):

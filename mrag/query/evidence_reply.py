@@ -16,12 +16,13 @@ from mrag.query.blueprints import Blueprint
 from mrag.query.derive import Claimed
 from mrag.query.evidence_form import MAX_DERIVED
 from mrag.query.sheet import Sheet
-from mrag.query.verify import ORDER_COLUMNS, Draft
+from mrag.query.verify import Draft
 from mrag.settings import SaneReader
 
 MAX_COLUMN_WORDS = 6
 
-_NAME = re.compile(r'"schema"\s*:\s*"((?:OTHER: )?[A-Za-z -]{1,40})"')
+_NAMED = re.compile(r'"schema"\s*:\s*"([^"\\]{1,40})"')
+_NAME = re.compile(r"(?:OTHER: )?[A-Za-z -]{1,40}")
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,7 @@ class Reply:
 def read_reply(text: str, sheet: Sheet, reader: SaneReader, blueprints: Sequence[Blueprint]) -> Reply:
     """The rows of a reply, whatever surrounds them."""
     answer = answer_of(text)
+    blueprints = _named_first(answer, blueprints)
     drafts: list[Draft] = []
     places: list[int | None] = []
     beyond = 0
@@ -100,15 +102,21 @@ def _draft(
     if shape is None:
         cells = {name: cell for name, cell in cells.items() if _is_label(name)}
     quote = written if reader.quoting == "copied" else passage.text if passage else ""
-    ordering = ORDER_COLUMNS & {column.name for column in shape.cells} if shape else frozenset[str]()
+    ordering = frozenset(column.name for column in shape.cells if column.orders) if shape else frozenset()
     place = passage.place if passage else None
     return Draft(cells, quote, place, ordering, copied=reader.quoting == "copied")
 
 
 def _blueprint_of(cells: Iterable[str], blueprints: Sequence[Blueprint]) -> Blueprint | None:
-    """The blueprint whose columns these are."""
+    """The first blueprint that has these columns."""
     columns = set(cells)
     return next((one for one in blueprints if columns <= {column.name for column in one.cells}), None)
+
+
+def _named_first(answer: str, blueprints: Sequence[Blueprint]) -> Sequence[Blueprint]:
+    """Two blueprints may share columns: the one that the reply names goes before the other."""
+    named = _NAMED.search(answer)
+    return sorted(blueprints, key=lambda one: named is None or one.name != named[1])
 
 
 def _is_label(column: str) -> bool:
@@ -134,7 +142,8 @@ def shape(
 ) -> tuple[str, tuple[str, ...]]:
     """The table's schema and columns: a blueprint's where the rows have just its columns."""
     columns = tuple(dict.fromkeys(column for draft in drafts for column in draft.cells))
-    if columns and (blueprint := _blueprint_of(columns, blueprints)):
+    answer = answer_of(reply)
+    if columns and (blueprint := _blueprint_of(columns, _named_first(answer, blueprints))):
         return blueprint.name, tuple(column.name for column in blueprint.cells)
-    named = _NAME.search(reply)
-    return named[1] if named else "OTHER", columns
+    named = _NAMED.search(answer)
+    return named[1] if named and _NAME.fullmatch(named[1]) else "OTHER", columns

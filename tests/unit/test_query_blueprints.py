@@ -76,6 +76,42 @@ def test_columns_that_no_row_can_have_are_refused(tmp_path: Path, columns: list[
         load_blueprints(tmp_path)
 
 
+LINEUP = """
+name: A LINEUP
+structure: players
+use_when: the question asks who played where
+columns:
+  - {name: fact, definition: what is told of the player}
+  - {name: position, definition: the number on the shirt}
+"""
+
+
+@pytest.mark.parametrize(("orders", "holds"), [("", False), (", orders: true", True)])
+async def test_a_position_needs_no_quote_only_where_its_blueprint_says_that_it_orders(
+    tmp_path: Path, orders: str, holds: bool
+) -> None:
+    (tmp_path / "lineup.yaml").write_text(LINEUP.replace("the shirt}", f"the shirt{orders}}}"))
+    row = {"source": "S1", "fact": "The ferry Alma was built in 1962.", "position": "7"}
+    model = ScriptedModel([Rule(table(row, schema="A LINEUP"))])
+    extraction = await EvidenceExtractor(model, load_blueprints(tmp_path)).extract("Which?", [FERRY])
+    assert (extraction.table.schema, len(extraction.table.facts)) == ("A LINEUP", int(holds))
+
+
+@pytest.mark.parametrize("schema", ["ATOMIC", "A LINEUP"])
+async def test_of_two_blueprints_with_the_columns_the_named_one_is_meant(tmp_path: Path, schema: str) -> None:
+    (tmp_path / "lineup.yaml").write_text(LINEUP)
+    row = {"source": "S1", "fact": "The ferry Alma was built in 1962."}
+    model = ScriptedModel([Rule(table(row, schema=schema))])
+    extraction = await EvidenceExtractor(model, load_blueprints(tmp_path)).extract("When?", [FERRY])
+    assert extraction.table.schema == schema
+
+
+def test_only_what_places_rows_can_order_them(tmp_path: Path) -> None:
+    (tmp_path / "bad.yaml").write_text(MINE.replace("brought it about}", "brought it about, orders: true}"))
+    with pytest.raises(SettingsError, match="only date precision and position can order rows, not cause"):
+        load_blueprints(tmp_path)
+
+
 def test_two_blueprints_of_one_name_are_refused_and_either_suffix_is_read(tmp_path: Path) -> None:
     (tmp_path / "one.yml").write_text(MINE)
     assert "CAUSAL" in [one.name for one in load_blueprints(tmp_path)]
