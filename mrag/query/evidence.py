@@ -86,7 +86,7 @@ class EvidenceExtractor:
         wanted = of_candidates(candidates)
         ranked = wanted + [text for text in unit_passages(around) if text not in wanted]
         for n in range(len(ranked), 0, -1):
-            sheet = lay_out(ranked[:n], by_sentence=reader.quoting == "pointed")
+            sheet = lay_out(ranked[:n], reader.quoting == "pointed", question)
             messages = self._messages(question, sheet, reader)
             if room(self._model, messages, self._reply_tokens(reader)) >= 0:
                 return sheet, messages, _left_out(wanted[n:], reader)

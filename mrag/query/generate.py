@@ -145,7 +145,8 @@ class Generator:
             rows.popitem()
         reply, usage = await self._ask(messages, timeout_s, tell, unmarked)
         text, marked = without_marks(reply)
-        notes = _unfounded(text, map(said, rows.values()), "stands in no evidence row")
+        dates = (row.source.date for row in rows.values() if row.source)
+        notes = _unfounded(text, [*map(said, rows.values()), *dates], "stands in no evidence row")
         notes += _uncited(marked, rows)
         if not text:
             notes += ("The model cited rows and wrote no answer.",)

@@ -59,16 +59,17 @@ def value_passages(candidates: Iterable[Candidate]) -> list[Passage]:
     return list(shown.values())
 
 
-def lay_out(ranked: Sequence[Passage], by_sentence: bool) -> Sheet:
+def lay_out(ranked: Sequence[Passage], by_sentence: bool, question: str = "") -> Sheet:
     """The sheet of texts given in rank order: documents by their best text, each in its own order.
 
+    No text and no question names a label: what was asked before may have been answered from a document.
     Whatever comes from a document stands behind a label or a heading, on lines that begin with neither.
     """
     documents = list(dict.fromkeys(text.place.document.id for text in ranked))
     ordered = sorted(
         ranked, key=lambda text: (documents.index(text.place.document.id), text.place.unit.number)
     )
-    prefix = free_prefix(whole.text + _heading(whole.place) for whole in ordered)
+    prefix = free_prefix([question, *(whole.text + _heading(whole.place) for whole in ordered)])
     lines: list[str] = []
     passages: dict[str, Passage] = {}
     heading = ""

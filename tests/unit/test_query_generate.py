@@ -255,6 +255,14 @@ async def test_a_number_that_only_orders_rows_founds_no_answer() -> None:
     assert generated.citations == ()
 
 
+@pytest.mark.parametrize(("reply", "noted"), [("3 May 2024", False), ("2024", False), ("4 May 2024", True)])
+async def test_the_date_of_a_source_is_one_that_its_row_states(reply: str, noted: bool) -> None:
+    source = Source("ferry.md", "Ferries", (1,), date="2024-05-03")
+    dated = EvidenceRow({"fact": "It is so."}, "So it is.", Verdict.VERIFIED, source)
+    generated = await Generator(model(reply)).answer_table("When was it written?", table(dated))
+    assert bool(generated.notes) == noted
+
+
 async def test_a_fact_without_a_source_is_shown_without_one() -> None:
     asked = model()
     await Generator(asked).answer_table(

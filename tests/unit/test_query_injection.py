@@ -20,6 +20,7 @@ from mrag.query.pipeline import Pipeline
 from mrag.query.question import Question
 from mrag.query.select import Selector
 from mrag.query.sheet import free_prefix
+from mrag.query.turns import Turn
 from mrag.schema import Candidate, EvidenceRow, EvidenceTable, Pool, Source, Verdict
 from mrag.settings import PlainReader, SaneReader, SynopsisSettings
 from tests.query_pool import candidate, pool, ranked
@@ -325,6 +326,16 @@ async def test_a_question_is_one_line_and_opens_no_tag(injection: str) -> None:
     prompt = model.asked[0].messages[-1].content
     assert tags(model.asked[0]) == ["<context>", "</context>"]
     assert prompt.splitlines()[-1] == f"Question: {one_line(injection)}"
+
+
+@pytest.mark.parametrize("quoting", ["pointed", "copied"])
+async def test_a_question_and_what_it_follows_name_no_label(quoting: Any) -> None:
+    before = Turn("Which valve is shut?", "Valve S1, as [A2] says")
+    question = Question("Why is S3 open?", "harbour", turns=(before,)).asked
+    model = ScriptedModel([Rule({"table": {"schema": "ATOMIC", "rows": []}})])
+    extractor = EvidenceExtractor(model, load_blueprints())
+    await extractor.extract(question, forged("text", BENIGN), SaneReader(quoting=quoting))
+    assert {label[0] for label in labels_of(model.asked[0])} == {"B"}
 
 
 @given(st.lists(st.text(st.sampled_from("SAB12 ["), max_size=9), max_size=5))
