@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from importlib.resources import files
 from pathlib import Path
 
@@ -60,3 +61,51 @@ def test_a_sentence_turned_round_is_no_evidence() -> None:
             missed.append(claim)
     assert len(turned) == 50
     assert len(missed) <= 4, missed  # those that have another word of denial: `without`, `free`, `missing`
+
+
+def fragments(sentence: str) -> Iterator[str]:
+    """What a sentence says after each of its negations, in three words, six, or all that are left."""
+    for denial in re.finditer(
+        r"\b(?:not|never|no|nobody|cannot|without|neither|nor)\b ", sentence, re.IGNORECASE
+    ):
+        words = sentence[denial.end() :].split()
+        yield from (" ".join(words[:n]) for n in {3, 6, len(words)} if 3 <= n <= len(words))
+
+
+@pytest.mark.parametrize("copied", [True, False])
+def test_what_follows_a_negation_is_no_evidence_without_it(copied: bool) -> None:
+    said = dict.fromkeys(paragraph_and_sentence(document, start) for document, start, _ in HONEST)
+    torn = [(paragraph, sentence, part) for paragraph, sentence in said for part in fragments(sentence)]
+    missed = []
+    for paragraph, sentence, part in torn:
+        place = Cited(unit(paragraph), info())
+        draft = Draft({"fact": part}, part if copied else sentence, place, copied=copied)
+        if verify(draft, [place]).verdict is Verdict.VERIFIED:
+            missed.append(part)
+    assert len(torn) > 70
+    assert missed in ([], ["further missing pins."]), (
+        missed
+    )  # `no further missing pins`: `missing` denies, too
+
+
+_FIGURE = re.compile(r"\d+")
+
+
+def changed(word: str, inside: bool) -> str | None:
+    """A word with another number or name; None where it is neither, or may have its capital by its place."""
+    if _FIGURE.search(word):
+        return _FIGURE.sub(lambda found: str(int(found[0]) + 1), word)
+    return "Zorbel" if inside and word[0].isupper() else None
+
+
+def test_an_honest_row_with_another_number_or_name_is_no_evidence() -> None:
+    changes = 0
+    for document, start, fact in HONEST:
+        paragraph, sentence = paragraph_and_sentence(document, start)
+        place, words = Cited(unit(paragraph), info()), fact.split()
+        for at, word in enumerate(words):
+            if other := changed(word, at > 0):
+                claim, changes = " ".join([*words[:at], other, *words[at + 1 :]]), changes + 1
+                row = verify(Draft({"fact": claim}, sentence, place), [place])
+                assert row.verdict is Verdict.UNVERIFIED, claim
+    assert changes > 100
