@@ -68,7 +68,7 @@ for _number, _line in enumerate(_UNITS.strip().split("\n")):
 _PREFIXES = ("nautical", "square", "cubic")
 _PERCENT = re.compile(r"\s?(?:%|per\s?cent\b)")
 _CURRENCY = re.compile(r"([$€£¥₹]|\b[A-Z]{3})\s?$")
-_WRITTEN_ON = re.compile(r"\d-?([^\W\d_]+(?:/h)?)$")
+_WRITTEN_ON = re.compile(r"[\d¼-¾⅐-⅞]-?([^\W\d_¼-¾⅐-⅞]+(?:/h)?)$")
 
 
 def unit_beside(text: str, start: int, end: int) -> str:
