@@ -122,11 +122,13 @@ def _computed(operation: Operation, values: Sequence[Fraction]) -> Fraction | No
 def _as_written(
     written: str, exact: Fraction, operation: Operation, terms: Sequence[Measure]
 ) -> Measure | None:
-    """The exact result where the claimed value is it, rounded to the digits that the claim has."""
+    """The exact result where the claimed value is it, in its unit, rounded to the claim's own digits."""
     found = _quantity(written)
     if found is None:
         return None
     stated, unit = found
+    if operation != "ratio" and (differ(unit, terms[0].unit) or (unit == "%" and not terms[0].unit)):
+        return None
     share = operation == "ratio" and unit == "%"
     step = _step(written, stated)
     if abs((100 * exact if share else exact) - stated) > step / 2 or (stated == 0 != exact):

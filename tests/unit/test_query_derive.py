@@ -107,6 +107,10 @@ def test_nothing_is_computed_from_a_row_that_is_not_verified() -> None:
     [
         (row("90", "km"), row("40", "km"), "sum", "130 km", "sum of rows 1 and 2: 90 km + 40 km = 130 km"),
         (row("90", "km"), row("40", "m"), "sum", "130", None),
+        (row("90", "km"), row("40", "km"), "sum", "130 miles", None),
+        (row("90", "km"), row("40", "km"), "average", "65%", None),
+        (row("90"), row("40"), "sum", "130%", None),
+        (row("90"), row("40"), "sum", "130 km", "sum of rows 1 and 2: 90 + 40 = 130"),
         (row("90½km"), row("3 1/2", "km"), "sum", "94", "sum of rows 1 and 2: 90.5 km + 3.5 km = 94 km"),
         (row("90½km"), row("3½m"), "sum", "94", None),  # 3.5 million
         (row("9⅓", "km"), row("4", "km"), "sum", "13", None),
