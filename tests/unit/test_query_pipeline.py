@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
 from mrag.errors import CollectionError, EmptyReplyError, InputError, ModelError, ModelTimeoutError
+from mrag.models.language_model import Request
 from mrag.models.scripted import Rule, ScriptedModel
 from mrag.query.blueprints import load_blueprints
 from mrag.query.evidence import EvidenceExtractor
@@ -98,6 +99,48 @@ async def test_sane_makes_three_calls_and_answers_from_the_table() -> None:
     assert [trace.stage for trace in answer.trace] == ["retrieve", "select", "extract", "generate"]
     assert [trace.usage.calls for trace in answer.trace] == [0, 1, 1, 1]
     assert sum((trace.usage for trace in answer.trace), Usage()).calls == 3
+
+
+async def test_the_tokens_of_every_call_are_in_the_trace() -> None:
+    stages = Stages()
+    answer = await stages.pipeline().answer(SANE)
+    counted = [stages.model.count_prompt_tokens(request.messages) for request in stages.model.asked]
+    assert [trace.usage.prompt_tokens for trace in answer.trace] == [0, *counted]
+    assert all(trace.usage.completion_tokens > 0 for trace in answer.trace[1:])
+
+
+def read_as_a_form(request: Request) -> object:
+    """A reply that suits whatever is asked."""
+    if request.purpose == "evidence":
+        return {"table": {"schema": "ATOMIC", "rows": [ROW]}}
+    if request.schema:
+        return {"selected": [2]}
+    prompt = request.messages[-1].content
+    return "A" if "[A]" in prompt else "-7" if "Write a question" in prompt else "Yes"
+
+
+@pytest.mark.parametrize(
+    "reader",
+    [
+        PlainReader(),
+        PlainReader(k=2),
+        *(
+            SaneReader(w=3, k=2, select=form)
+            for form in get_args(SaneReader.model_fields["select"].annotation)
+        ),
+        SaneReader(w=3, k=2, read="values", extract=True),
+        SaneReader(w=3, k=2, extract=False),
+    ],
+)
+async def test_no_prompt_shows_a_key(reader: PlainReader | SaneReader) -> None:
+    texts = ("The ferry Alma was built in 1962.", "The barge is new.", "The pier is old.")
+    keyed = pool(*(candidate(text, f"d{n}", key="SECRET KEY") for n, text in enumerate(texts)))
+    stages = Stages(found=keyed)
+    stages.model = ScriptedModel(read_as_a_form)
+    await stages.pipeline().answer(replace(SANE, reader=reader))
+    shown = [message.content for request in stages.model.asked for message in request.messages]
+    assert any("Alma" in text for text in shown)
+    assert not any("SECRET" in text for text in shown)
 
 
 async def test_selected_candidates_of_a_document_are_read_in_its_order() -> None:
