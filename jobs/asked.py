@@ -22,7 +22,8 @@ from serve.job_values import DeleteBody, IndexBody, Line, Order, SyncBody, unpac
 from serve.ray_jobs import ORDER
 
 FAILED = 2
-IDS = ("id", "removed", "deleted", "unknown", "bared")  # of a report: names of documents, and no sentences
+IDS = ("id", "removed", "deleted", "unknown", "promoted", "bared")
+"""Of a report: names of documents, and no sentences."""
 
 
 def carried_out(order: Order, out: TextIO) -> int:

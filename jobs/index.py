@@ -30,6 +30,7 @@ from mrag.errors import MragError
 from mrag.indexing.builder import Builder
 from mrag.indexing.builders import make_builder
 from mrag.indexing.diff import Input, settled
+from mrag.indexing.ledger import Ledger
 from mrag.indexing.plan import ANNOUNCED, Plan, counted_plan, plan_left
 from mrag.indexing.report import Report, report
 from mrag.indexing.run import compared, published
@@ -61,14 +62,15 @@ def index(
     require_absolute_root(settings)
     root, name = settings.collection.root, settings.collection.name
     builder = make_builder(settings, load_tokenizer(settings.encoder.model))
-    on_head = settings.encoder.model_copy(update={"device": "cpu"})
-    stamp = collection_stamp(settings, builder, open_encoder(on_head))
+    on_head = open_encoder(settings.encoder.model_copy(update={"device": "cpu"}))
+    stamp = collection_stamp(settings, builder, on_head)
     check_stamp(root, name, stamp)
     list_inputs(folder)  # Refuses what is no folder before anything is written.
     with lease(root, name, wait_s):
         unread, inputs = survey(settings, folder)
         say(f"{len(unread) + len(inputs)} inputs")
         plan = compared(settings, inputs, unread, sync)
+        Ledger(root, name).hand_on(plan.heirs)
         asked = announce(settings, folder, plan.to_index, builder)
         outcomes: list[Outcome] = []
         segment = None
@@ -79,11 +81,11 @@ def index(
             outcomes = account(plan.to_index, encoded)
             segment = write(settings, encoded)
         plan = settled(plan, outcomes)
-        done = published(settings, stamp, segment, plan, write_shards)
+        done = published(settings, stamp, segment, plan, folder, on_head, write_shards)
         left = asyncio.run(plan_left(settings, folder, plan.to_index, outcomes, builder))
     ended = (*unread, *plan.outcomes, *outcomes)
     seconds = time.monotonic() - started
-    return report(ended, seconds, done.generation, plan.removed, plan.withheld, done.compaction, left)
+    return report(ended, seconds, done, plan.removed, plan.withheld, left)
 
 
 def announce(settings: Settings, folder: Path, to_index: Sequence[Input], builder: Builder) -> Plan:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from mrag.collection import (
+    Copy,
     Manifest,
     SearchedUnits,
     SegmentInfo,
@@ -167,7 +168,8 @@ def add(
 ) -> Manifest:
     """One run: a segment written and published."""
     segment = write_segment(root, name, entries, shards, stamp.analyzer, dense)
-    return publish(root, name, stamp, segment, replaced, duplicates)
+    copies = {name: Copy(holder) for name, holder in (duplicates or {}).items()}
+    return publish(root, name, stamp, segment, replaced, copies)
 
 
 def ask(text: str, depth: int = 10, unit_weight: float | None = None, filter_: Filter = ()) -> Query:

@@ -14,17 +14,16 @@ import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-from mrag.collection import publish
+from mrag.collection import Copy, publish
 from mrag.indexing.compact import compact
 from mrag.indexing.delete import delete_documents
 from mrag.settings import Settings, parse_settings
 from tests.collection_corpus import STAMP
+from tests.disk_accesses import watched
 
 MOMENTS = 20
 SEGMENT = "segment.pickle"
-EVENTS = {"open", "os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.truncate", "shutil.rmtree"}
 
 
 def settings(root: Path) -> Settings:
@@ -34,7 +33,7 @@ def settings(root: Path) -> Settings:
 def change(name: str, root: Path) -> None:
     """One change; made again it leaves what it made the first time."""
     if name == "publish":
-        publish(root, "c", STAMP, pickle.loads((root / SEGMENT).read_bytes()), {"d1"}, {"copy": "d4"})
+        publish(root, "c", STAMP, pickle.loads((root / SEGMENT).read_bytes()), {"d1"}, {"copy": Copy("d4")})
     elif name == "delete":
         delete_documents(settings(root), ["d2", "d3"])
     else:
@@ -45,25 +44,14 @@ def counted(root: Path, work: Callable[[], None], moment: int) -> int:
     """Does the work and counts its accesses to the disk below the root; dies before the `moment`-th."""
     count = 0
 
-    def reached(event: str, arguments: tuple[Any, ...]) -> None:
-        nonlocal count
-        place = arguments[0] if arguments else ""
-        if event in EVENTS and isinstance(place, str | Path) and str(place).startswith(str(root)):
-            step()
-
-    def step() -> None:
+    def reached(_: str) -> None:
         nonlocal count
         count += 1
         if count == moment:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    def synced(descriptor: int, fsync: Callable[[int], None] = os.fsync) -> None:
-        step()
-        fsync(descriptor)
-
-    os.fsync = synced  # type: ignore[assignment]
-    sys.addaudithook(reached)
-    work()
+    with watched(root, reached):
+        work()
     return count
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mrag.collection.collection import Collection
+from mrag.collection.contents import Copy, content_hash, text_of
 from mrag.collection.generations import (
     check_stamp,
     duplicates,
@@ -10,17 +11,16 @@ from mrag.collection.generations import (
     publish,
     publish_compacted,
     restore,
+    segment_documents,
 )
 from mrag.collection.histogram import Histogram
 from mrag.collection.index_analysis import IndexAnalysis
 from mrag.collection.lease import lease
 from mrag.collection.manifest import (
-    SCHEMA_VERSION,
     Counts,
     Manifest,
     SegmentInfo,
     ShardInfo,
-    Stamp,
     VectorSearch,
     existing_manifest,
     list_collections,
@@ -33,16 +33,17 @@ from mrag.collection.overview import Description, Overview, SegmentSize, ShardSi
 from mrag.collection.segment import (
     SearchedUnits,
     ShardEntry,
-    content_hash,
     shard_of,
     write_segment_shard,
     write_shard,
 )
+from mrag.collection.stamp import SCHEMA_VERSION, Stamp
 from mrag.collection.storage import FileInfo
 
 __all__ = [
     "SCHEMA_VERSION",
     "Collection",
+    "Copy",
     "Counts",
     "Description",
     "FileInfo",
@@ -73,8 +74,10 @@ __all__ = [
     "publish_compacted",
     "read_manifest",
     "restore",
+    "segment_documents",
     "shard_folder",
     "shard_of",
+    "text_of",
     "write_segment_shard",
     "write_shard",
 ]

@@ -6,12 +6,12 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 
+from mrag.collection.contents import Copy
 from mrag.collection.lease import lease, publishing
 from mrag.collection.manifest import (
     Counts,
     Manifest,
     SegmentInfo,
-    Stamp,
     existing_manifest,
     in_force,
     read_manifest,
@@ -19,6 +19,7 @@ from mrag.collection.manifest import (
 )
 from mrag.collection.payload import DocumentTable
 from mrag.collection.segments import DOCUMENTS, ShardsAtHand, check_written
+from mrag.collection.stamp import Stamp
 from mrag.errors import CollectionError
 
 
@@ -43,6 +44,14 @@ def duplicates(root: Path, name: str) -> Mapping[str, str]:
     return manifest.duplicates if manifest else {}
 
 
+def segment_documents(root: Path, name: str, stamp: Stamp, segment: SegmentInfo) -> Mapping[str, str]:
+    """Content hash of every document of a written segment, by its id."""
+    found: dict[str, str] = {}
+    for _, _, folder in ShardsAtHand(root, Manifest(name, 0, stamp, (segment,)), ending=DOCUMENTS):
+        found |= DocumentTable(folder).content_hashes()
+    return found
+
+
 def check_stamp(root: Path, name: str, stamp: Stamp) -> None:
     """Raises CollectionError where `publish` would refuse the stamp: call it before the expensive work."""
     manifest = read_manifest(root, name)
@@ -56,13 +65,13 @@ def publish(
     stamp: Stamp,
     segment: SegmentInfo | None,
     replaced: Collection[str] = (),
-    duplicates: Mapping[str, str] | None = None,
+    copies: Mapping[str, Copy] | None = None,
 ) -> Manifest:
     """Makes a written segment part of the collection, as its next generation.
 
     What earlier segments hold of the `replaced` documents, and of those in the segment, is dead from then on.
-    `duplicates` (input to the document that holds its text) join those that are known; one whose document is
-    replaced, or that is in the segment, is forgotten unless it is named. Nothing new makes no generation: the
+    `copies`, by the ids of the inputs, join those that are known; one that is replaced, or whose document
+    is, or is in the segment, is forgotten unless it is named. Nothing new makes no generation: the
     one in force is returned. Publishers wait for each other, and each goes on from the other's generation.
     Raises CollectionError for another stamp, for a segment whose files are not all there, and for a disk
     that is full or may not be written to.
@@ -71,7 +80,7 @@ def publish(
         current = read_manifest(root, name)
         before = current or Manifest(name, 0, stamp)
         _agree(before, stamp)
-        after = _next(root, before, segment, set(replaced), duplicates or {})
+        after = _next(root, before, segment, set(replaced), copies or {})
         if current is not None and replace(after, generation=current.generation) == current:
             return current
         write_manifest(root, after)
@@ -121,7 +130,7 @@ def _next(
     before: Manifest,
     segment: SegmentInfo | None,
     replaced: set[str],
-    duplicates: Mapping[str, str],
+    copies: Mapping[str, Copy],
 ) -> Manifest:
     if segment is not None and segment.id in {known.id for known in before.segments}:
         return before
@@ -129,14 +138,14 @@ def _next(
     added = _added(root, before, segment) if segment is not None else set()
     gone = replaced | added
     dead, loss = _deaths(root, before, gone)
-    kept = {copy: first for copy, first in before.duplicates.items() if not {copy, first} & gone}
+    kept = {name: copy for name, copy in before.copies.items() if not {name, copy.holder} & gone}
     new = (replace(segment, generation=number),) if segment is not None and added else ()
     return replace(
         before,
         generation=number,
         segments=before.segments + new,
         tombstones={**before.tombstones, **dict.fromkeys(sorted(dead), number)},
-        duplicates={copy: first for copy, first in {**kept, **duplicates}.items() if copy not in added},
+        copies={name: copy for name, copy in {**kept, **copies}.items() if name not in added},
         counts=sum((part.counts for part in new), before.counts - loss),
         removal=number if dead - added else before.removal,
     )

@@ -11,58 +11,26 @@ import json
 import re
 import uuid
 from collections.abc import Callable, Hashable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 
+from mrag.collection.contents import Copy
 from mrag.collection.current import CURRENT, Current, read_current
 from mrag.collection.files import Files, ObjectFiles, files_of
 from mrag.collection.mirror import local_root
 from mrag.collection.object_store import store_of
 from mrag.collection.remote_lease import publishing
+from mrag.collection.stamp import SCHEMA_VERSION, Stamp
 from mrag.collection.storage import FileInfo, damaged, sync
 from mrag.errors import CollectionError, InputError, NotFoundError, StoreError
 from mrag.schema import Searched
 from mrag.settings.address import shown
 
-SCHEMA_VERSION = 4
 UNIT_VECTORS = "units.faiss"
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 Result = TypeVar("Result")
-
-
-@dataclass(frozen=True)
-class Stamp:
-    """What a collection is built with, and every append must be built with too.
-
-    `builder` and `encoder` are fingerprints; `builder_settings` (JSON values) says readably what the first
-    stands for. `analyzer` is `SparseSettings.language`. `searched` is all that a query may search.
-    """
-
-    builder: str
-    encoder: str
-    dimension: int
-    analyzer: str
-    k1: float
-    b: float
-    key_text: str
-    searched: Searched = "keys"
-    builder_settings: Mapping[str, Any] = field(default_factory=dict)
-    schema_version: int = SCHEMA_VERSION
-
-    def differences(self, other: Stamp) -> tuple[str, ...]:
-        """What differs, as `name: ours, not theirs`; of the builder its settings, where those tell."""
-        names = [item.name for item in fields(self) if item.name not in ("builder", "builder_settings")]
-        found = [(name, getattr(self, name), getattr(other, name)) for name in names]
-        if self.builder != other.builder:
-            found += self._settings(other) or [("builder", self.builder, other.builder)]
-        return tuple(f"{name}: {ours!r}, not {theirs!r}" for name, ours, theirs in found if ours != theirs)
-
-    def _settings(self, other: Stamp) -> list[tuple[str, Any, Any]]:
-        ours, theirs = (json.loads(json.dumps(dict(stamp.builder_settings))) for stamp in (self, other))
-        names = sorted(name for name in {*ours, *theirs} if ours.get(name) != theirs.get(name))
-        return [(f"builder.{name}", ours.get(name), theirs.get(name)) for name in names]
 
 
 @dataclass(frozen=True)
@@ -161,7 +129,7 @@ class Manifest:
 
     `name` is that of the folder it was read from, whatever the file says: a copy is a collection of its own.
     `tombstones` gives for a document the generation before which everything published of it is dead.
-    `duplicates` gives for an input that was not indexed the document that holds its text.
+    `copies` are the inputs that were not indexed because a document holds their text.
     `removal` is the last generation that took documents out: nobody may read one before it any more.
     """
 
@@ -170,13 +138,18 @@ class Manifest:
     stamp: Stamp
     segments: tuple[SegmentInfo, ...] = ()
     tombstones: Mapping[str, int] = field(default_factory=dict)
-    duplicates: Mapping[str, str] = field(default_factory=dict)
+    copies: Mapping[str, Copy] = field(default_factory=dict)
     counts: Counts = Counts()
     removal: int = 0
 
     def dead(self, segment: SegmentInfo) -> list[str]:
         """Ids of documents that don't live in this segment, whether it ever held them or not."""
         return [document for document, end in self.tombstones.items() if segment.generation < end]
+
+    @property
+    def duplicates(self) -> Mapping[str, str]:
+        """For each copy the document that holds its text."""
+        return {name: copy.holder for name, copy in self.copies.items()}
 
     @property
     def dead_share(self) -> float:
@@ -358,7 +331,10 @@ def _manifest(tree: Mapping[str, Any]) -> Manifest:
     values = {key: value for key, value in tree.items() if key != "schema_version"}
     stamp, counts = Stamp(**tree["stamp"]), Counts(**tree["counts"])
     segments = tuple(_segment(segment) for segment in tree["segments"])
-    return Manifest(**{**values, "stamp": stamp, "counts": counts, "segments": segments})
+    # Until copies were kept, no more was said of one than who holds its text.
+    bare = {name: {"holder": holder} for name, holder in values.pop("duplicates", {}).items()}
+    copies = {name: Copy(**copy) for name, copy in values.pop("copies", bare).items()}
+    return Manifest(**{**values, "stamp": stamp, "counts": counts, "segments": segments, "copies": copies})
 
 
 def _segment(tree: Mapping[str, Any]) -> SegmentInfo:

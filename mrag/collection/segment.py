@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -17,6 +16,7 @@ import numpy as np
 
 from mrag.collection import dense as dense_leg
 from mrag.collection import sparse as sparse_leg
+from mrag.collection.contents import content_hash
 from mrag.collection.dense import DenseWriter
 from mrag.collection.ids import stable_hash
 from mrag.collection.languages import AUTO, UNDETERMINED, detected
@@ -35,20 +35,6 @@ from mrag.settings import DenseSettings, SparseSettings
 def shard_of(document_id: str, shards: int) -> int:
     """The shard, from 0, in which a document lives: a stable hash of its id."""
     return stable_hash(document_id) % shards
-
-
-def content_hash(document: Document) -> str:
-    """`<of the text>-<of title, metadata, headings, pages>`: another one if anything that is stored is other.
-
-    Duplicates are equal up to the dash.
-    """
-    headings = [asdict(heading) for heading in document.headings]
-    about = json.dumps([document.title, dict(document.metadata), headings, document.pages], sort_keys=True)
-    return f"{_digest(document.text)}-{_digest(about)}"
-
-
-def _digest(text: str) -> str:
-    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
 # --------------------------------------------------------------------------- one document

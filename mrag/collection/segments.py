@@ -41,6 +41,10 @@ class ShardsAtHand:
             self._pins.append(fetch(self._root, folder, self.files(shard)))
             yield segment, shard, folder
 
+    def fetch(self, shard: ShardInfo, folder: Path) -> None:
+        """Has all files of a shard in its folder, as long as this lives."""
+        self._pins.append(fetch(self._root, folder, shard.files))
+
     def files(self, shard: ShardInfo) -> list[FileInfo]:
         """Those that are in its folder."""
         return [file for file in shard.files if file.path.endswith(self._ending)]

@@ -10,6 +10,7 @@ from dataclasses import replace
 from mrag.collection import Collection, Manifest, Stamp, known_documents, lease, publish, read_manifest
 from mrag.errors import InputError
 from mrag.indexing.stages import encode_built
+from mrag.indexing.stamp import as_stamped
 from mrag.indexing.writing import SegmentWriting
 from mrag.models.opening import open_encoder
 from mrag.schema import Built, Coverage, RecordKind
@@ -37,7 +38,8 @@ async def cut_keys(settings: Settings, keys: int, name: str, progress: Callable[
         place.root, place.name, verify=place.verify, encoder_fingerprint=fingerprint, legs=()
     )
     with closing(opened) as collection, lease(place.root, name):
-        copied = _as_stamped(settings, collection.manifest.stamp, name)
+        copied = as_stamped(settings, collection.manifest.stamp)
+        copied = copied.model_copy(update={"collection": place.model_copy(update={"name": name})})
         async with SegmentWriting(copied) as writing:
             for document_id in sorted(known_documents(place.root, place.name)):
                 built = _cut(collection, document_id, keys)
@@ -45,23 +47,7 @@ async def cut_keys(settings: Settings, keys: int, name: str, progress: Callable[
                 progress()
             segment = await writing.finish()
         manifest = collection.manifest
-        return publish(
-            place.root, name, _stamp(manifest.stamp, keys), segment, duplicates=manifest.duplicates
-        )
-
-
-def _as_stamped(settings: Settings, stamp: Stamp, name: str) -> Settings:
-    """The settings under which another collection of this stamp is written."""
-    method, sparse = settings.method, {"language": stamp.analyzer, "k1": stamp.k1, "b": stamp.b}
-    retrieval = method.retrieval.model_copy(update={"name": stamp.searched})
-    return settings.model_copy(
-        update={
-            "collection": settings.collection.model_copy(update={"name": name}),
-            "extraction": settings.extraction.model_copy(update={"key_text": stamp.key_text}),
-            "method": method.model_copy(update={"retrieval": retrieval}),
-            "sparse": settings.sparse.model_copy(update=sparse),
-        }
-    )
+        return publish(place.root, name, _stamp(manifest.stamp, keys), segment, copies=manifest.copies)
 
 
 def _stamp(stamp: Stamp, keys: int) -> Stamp:

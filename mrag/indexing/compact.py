@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal, cast
 
 from mrag.collection import (
     Manifest,
-    SearchedUnits,
     SegmentInfo,
     ShardEntry,
     ShardInfo,
@@ -21,14 +19,13 @@ from mrag.collection import (
     shard_of,
     write_segment_shard,
 )
-from mrag.collection.dense import UNITS, DenseVectors
 from mrag.collection.lease import clear
 from mrag.collection.manifest import forget_generations, published_segments
 from mrag.collection.segments import ShardsAtHand, segment_names, segments_bytes
 from mrag.collection.shard import Shard
 from mrag.errors import CollectionError, MragError
-from mrag.indexing.keys import expanded_units, key_texts
 from mrag.indexing.ledger import Ledger
+from mrag.indexing.stored import StoredEntries
 from mrag.settings import Settings, SparseSettings
 from mrag.settings.address import shown
 
@@ -130,30 +127,7 @@ def write_compacted(settings: Settings, before: Manifest, segment: str, shard: i
 def _entries(settings: Settings, before: Manifest, wanted: int) -> Iterator[ShardEntry]:
     for part, info, folder in ShardsAtHand(settings.collection.root, before):
         shard = Shard(folder, info, before.dead(part))
-        stored = _Stored(shard, before)
+        stored = StoredEntries(shard, before)
         for row, identifier in enumerate(shard.payload.documents.table.column("id").to_pylist()):
             if shard.live_documents[row] and shard_of(identifier, settings.collection.shards) == wanted:
                 yield stored.entry(row)
-
-
-class _Stored:
-    """A shard whose documents become entries again."""
-
-    def __init__(self, shard: Shard, before: Manifest) -> None:
-        counts, dimension = shard.info.counts, before.stamp.dimension
-        self._payload = shard.payload
-        self._key_text = cast(Literal["key", "titled"], before.stamp.key_text)
-        self._keys = DenseVectors(shard.folder, (counts.keys, dimension))
-        self._units = None
-        if before.stamp.searched == "keys+units":
-            self._units = DenseVectors(shard.folder, (counts.units, dimension), UNITS)
-
-    def entry(self, row: int) -> ShardEntry:
-        payload = self._payload
-        built = payload.built(row)
-        records, units = (first[row : row + 2] for first in (payload.first_record, payload.first_unit))
-        keys = self._keys.rows(*payload.first_key[records])
-        searched = None
-        if self._units is not None:
-            searched = SearchedUnits(expanded_units(built), self._units.rows(*units))
-        return ShardEntry(built, key_texts(built, self._key_text), keys, searched)

@@ -8,11 +8,15 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from mrag.collection import Collection, duplicates, existing_manifest, known_documents, lease, publish
+from mrag.collection import Collection, Manifest, existing_manifest, known_documents, lease, publish
+from mrag.collection.filters import passing
 from mrag.errors import InputError
 from mrag.indexing.compact import compact_held, compact_if_due
 from mrag.indexing.ledger import Ledger
-from mrag.schema import Filter
+from mrag.indexing.promotion import promotion
+from mrag.indexing.report import handed_on
+from mrag.models.opening import open_encoder
+from mrag.schema import DocumentInfo, Filter
 from mrag.settings import Settings
 
 
@@ -20,12 +24,14 @@ from mrag.settings import Settings
 class Deletion:
     """What came of it. `unknown` are ids that the collection does not have.
 
-    `bared` are inputs that were not indexed because a deleted document held their text: the next run
-    over their folder indexes them. `compaction` says what came of one that `collection.compaction` asked for.
+    `promoted` are inputs that were not indexed because a deleted document held their text, and are now;
+    `bared` are those that could not be (see Promotion): the next run over their folder indexes them.
+    `compaction` says what came of one that `collection.compaction` asked for.
     """
 
     deleted: tuple[str, ...]
     unknown: tuple[str, ...]
+    promoted: tuple[str, ...]
     bared: tuple[str, ...]
     generation: int
     compaction: str = ""
@@ -39,7 +45,7 @@ class Deletion:
         """Rows of a label and a value."""
         rows = [("deleted", identifier) for identifier in self.deleted]
         rows += [("unknown", identifier) for identifier in self.unknown]
-        rows += [("same text, not indexed", identifier) for identifier in self.bared]
+        rows += handed_on(self.promoted, self.bared)
         rows += [("documents deleted", str(len(self.deleted))), ("generation", str(self.generation))]
         return rows + ([("compacted", self.compaction)] if self.compaction else [])
 
@@ -53,7 +59,8 @@ def delete_documents(
 ) -> Deletion:
     """Deletes the named documents and those that pass the filter, with their replies in the ledger.
 
-    What is no document but the duplicate of one is forgotten as such. `purge` compacts then. Raises
+    What is no document but the duplicate of one is forgotten as such; another duplicate of a deleted
+    document takes its place. `purge` compacts then. Raises
     NotFoundError (field `collection`), InputError (field `ids`) where nothing is named, and CollectionError,
     for a collection that another process still writes after `wait_s` too.
     """
@@ -74,28 +81,28 @@ def delete_documents(
 
 def _deleted(settings: Settings, named: set[str], filter_: Filter) -> Deletion:
     root, name = settings.collection.root, settings.collection.name
-    stamp = existing_manifest(root, name).stamp
-    known, copies = known_documents(root, name), duplicates(root, name)
-    passed = _passing(settings, filter_) if filter_ else set()
-    deleted = (named | passed) & known.keys()
-    forgotten = named & copies.keys()
-    generation = publish(root, name, stamp, None, deleted | forgotten).generation
+    before, known = existing_manifest(root, name), known_documents(root, name)
+    wanted = named | (_passing(settings, before, filter_) if filter_ else set())
+    deleted = wanted & (known.keys() | before.copies.keys())
+    encoder = open_encoder(settings.encoder.model_copy(update={"device": "cpu"}))
+    heirs = promotion(settings, before, None, deleted, encoder)
+    after = publish(root, name, before.stamp, heirs.segment, deleted, heirs.copies)
     # Also of what is unknown by now: a deletion that was killed may have left its replies.
-    Ledger(root, name).forget(deleted | named)
-    bared = {copy for copy, first in copies.items() if first in deleted} - forgotten
-    unknown = named - deleted - forgotten
-    return Deletion(
-        tuple(sorted(deleted | forgotten)), tuple(sorted(unknown)), tuple(sorted(bared)), generation
-    )
+    Ledger(root, name).forget(wanted)
+    unknown = tuple(sorted(named - deleted))
+    return Deletion(tuple(sorted(deleted)), unknown, heirs.promoted, heirs.bared, after.generation)
 
 
-def _passing(settings: Settings, filter_: Filter) -> set[str]:
-    place = settings.collection
+def _passing(settings: Settings, manifest: Manifest, filter_: Filter) -> set[str]:
+    """Documents and duplicates that pass."""
+    place, passes = settings.collection, passing(filter_)
     collection = Collection.open(place.root, place.name, verify=place.verify, legs=())
     try:
-        return set(collection.passing(filter_))
+        found = set(collection.passing(filter_))
     finally:
         collection.close()
+    copies = (DocumentInfo(name, copy.title, copy.metadata) for name, copy in manifest.copies.items())
+    return found | {document.id for document in copies if passes(document)}
 
 
 def read_ids(file: Path) -> list[str]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
-from mrag.collection import content_hash
+from mrag.collection import content_hash, text_of
 from mrag.documents.loaders import LOADERS
 from mrag.schema import Document, Outcome, Status
 
@@ -25,11 +25,11 @@ class Input(NamedTuple):
 class Diff:
     """`to_index` in the order of the inputs; every other input has its outcome in `outcomes`.
 
-    `duplicates` names for an input the document that holds its text. `replaced` are known documents
-    whose old content must go, because they are now empty or duplicates; `removed` those that are no longer
-    among the inputs, where such must go, too. `withheld` is a sentence on why they stay all the same.
-    `heirs` names for a removed document the input that is to be indexed with its text. `inputs` are the ids
-    beside which nothing may be kept of documents that do not live; None where others may still come.
+    `duplicates` names for an input (one of `copied`) the document that holds its text. `replaced` are known
+    documents whose old content must go, because they are now empty or duplicates; `removed` those that are
+    no longer among the inputs, where such must go, too. `withheld` is a sentence on why they stay all the
+    same. `heirs` names for a removed document the input that is to be indexed with its text. `inputs` are
+    the ids beside which nothing may be kept of documents that do not live; None where others may still come.
     """
 
     to_index: tuple[Input, ...]
@@ -40,11 +40,13 @@ class Diff:
     withheld: str = ""
     heirs: Mapping[str, str] = field(default_factory=dict)
     inputs: frozenset[str] | None = None
+    copied: tuple[Input, ...] = ()
 
     @property
     def ended(self) -> tuple[str, ...]:
-        """Known documents, or duplicates, of which nothing may stay."""
-        return self.replaced + self.removed
+        """Known documents, or duplicates, of which nothing may stay; inputs without a text among them."""
+        empty = (outcome.id for outcome in self.outcomes if outcome.status is Status.EMPTY)
+        return tuple(dict.fromkeys((*self.replaced, *self.removed, *empty)))
 
 
 def input_of(document: Document, origin: str) -> Input:
@@ -72,6 +74,7 @@ def diff(inputs: Iterable[Input], known: Mapping[str, str]) -> Diff:
         (*decided.outcomes, *again),
         decided.duplicates,
         tuple(decided.replaced),
+        copied=tuple(decided.copied),
     )
 
 
@@ -93,8 +96,8 @@ def synced(
     kept = {identifier: held for identifier, held in known.items() if identifier in here}
     found = diff(inputs, kept)
     removed = tuple(sorted({*known, *duplicates} - here))
-    new = {_text(item.hash): item.id for item in reversed(found.to_index)}
-    texts = {identifier: _text(known[identifier]) for identifier in removed if identifier in known}
+    new = {text_of(item.hash): item.id for item in reversed(found.to_index)}
+    texts = {identifier: text_of(known[identifier]) for identifier in removed if identifier in known}
     heirs = {identifier: new[text] for identifier, text in texts.items() if text in new}
     return replace(found, removed=removed, heirs=heirs, inputs=frozenset(here))
 
@@ -123,11 +126,12 @@ class _Decisions:
         self._holders: dict[str, str] = {}
         for identifier, held in known.items():
             item = inputs.get(identifier)
-            if item is None or _text(item.hash) == _text(held):
-                self._holders.setdefault(_text(held), identifier)
+            if item is None or text_of(item.hash) == text_of(held):
+                self._holders.setdefault(text_of(held), identifier)
         self.to_index: list[Input] = []
         self.outcomes: list[Outcome] = []
         self.duplicates: dict[str, str] = {}
+        self.copied: list[Input] = []
         self.replaced: list[str] = []
 
     def decide(self, item: Input) -> None:
@@ -135,8 +139,9 @@ class _Decisions:
             self.outcomes.append(Outcome(item.id, Status.UNCHANGED))
         elif item.is_empty:
             self._leave_out(item, Outcome(item.id, Status.EMPTY))
-        elif (first := self._holders.setdefault(_text(item.hash), item.id)) != item.id:
+        elif (first := self._holders.setdefault(text_of(item.hash), item.id)) != item.id:
             self.duplicates[item.id] = first
+            self.copied.append(item)
             self._leave_out(item, Outcome(item.id, Status.DUPLICATE, f"It has the same text as {first}."))
         else:
             self.to_index.append(item)
@@ -145,11 +150,6 @@ class _Decisions:
         self.outcomes.append(outcome)
         if item.id in self._known:
             self.replaced.append(item.id)
-
-
-def _text(content_hash: str) -> str:
-    """The part of a content hash that two documents of the same text share."""
-    return content_hash.partition("-")[0]
 
 
 def settled(found: Diff, built: Iterable[Outcome]) -> Diff:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 
@@ -55,6 +55,16 @@ class Ledger:
         """Removes every reply of these documents."""
         for document_id in document_ids:
             self.entries(document_id).keep_only(())
+
+    def hand_on(self, heirs: Mapping[str, str]) -> None:
+        """Gives a document's replies to the one that is to have its text: what both ask is not asked again.
+
+        Those that it does not ask for leave the ledger when it is built.
+        """
+        for gone, heir in heirs.items():
+            for name in self._files.names(_folder(gone)):
+                if content := self._files.read(f"{_folder(gone)}/{name}"):
+                    self._files.write(f"{_folder(heir)}/{name}", content)
 
     def keep_only(self, document_ids: Iterable[str]) -> None:
         """Removes every reply of all other documents, also of such as were never published."""

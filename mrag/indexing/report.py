@@ -14,14 +14,28 @@ _NAMED = (Status.FAILED, Status.DUPLICATE, Status.UNSUPPORTED, Status.EMPTY, Sta
 
 
 @dataclass(frozen=True)
+class Published:
+    """The generation in force, 0 where there is none, and what came of a compaction that was due.
+
+    `promoted` and `bared` are inputs whose text a document had that is gone or changed: the former are
+    indexed in its place, the latter could not be, and are by the next run over their folder.
+    """
+
+    generation: int
+    compaction: str = ""
+    promoted: tuple[str, ...] = ()
+    bared: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Report:
     """Counts over all inputs, and by name those that were not indexed.
 
     `removed` names the documents that the inputs lack and that are gone from the collection, `withheld` says
     why such were not removed.
 
-    `compaction` says what came of one that `collection.compaction` asked for, `left` what the documents
-    that a cap left pending would still ask of the language model.
+    `generation`, `compaction`, `promoted` and `bared` are those of what was `Published`; `left` is what the
+    documents that a cap left pending would still ask of the language model.
 
     `counts` has every status; they add up to the inputs. `rejected` counts reply parts by reason: records,
     and keys of records that stay. `cost` is what the indexed documents took of the language model, in this
@@ -42,6 +56,8 @@ class Report:
     cost: Usage
     source_tokens: int
     compaction: str = ""
+    promoted: tuple[str, ...] = ()
+    bared: tuple[str, ...] = ()
     left: Plan | None = None
 
     @property
@@ -88,6 +104,7 @@ class Report:
             (outcome.status.value, f"{outcome.id}: {outcome.detail}".rstrip(": ")) for outcome in self.named
         ]
         rows += [("removed", identifier) for identifier in self.removed]
+        rows += handed_on(self.promoted, self.bared)
         return rows + ([("not removed", self.withheld)] if self.withheld else [])
 
     def _work(self) -> list[tuple[str, str]]:
@@ -118,6 +135,8 @@ class Report:
             "counts": {status.value: count for status, count in self.counts.items()},
             "removed": list(self.removed),
             "withheld": self.withheld,
+            "promoted": list(self.promoted),
+            "bared": list(self.bared),
             "units": self.coverage.units,
             "records": self.records,
             "rejected": dict(self.rejected),
@@ -144,13 +163,18 @@ class Report:
         }
 
 
+def handed_on(promoted: Iterable[str], bared: Iterable[str]) -> list[tuple[str, str]]:
+    """Rows of a label and a value, for those whose text another document had."""
+    rows = [("indexed in its place", identifier) for identifier in promoted]
+    return rows + [("same text, not indexed", identifier) for identifier in bared]
+
+
 def report(
     outcomes: Iterable[Outcome],
     seconds: float,
-    generation: int,
+    done: Published,
     removed: tuple[str, ...] = (),
     withheld: str = "",
-    compaction: str = "",
     left: Plan | None = None,
 ) -> Report:
     """Sums the outcomes, taken one by one: only those with a name to report are kept."""
@@ -184,9 +208,11 @@ def report(
         usage=usage,
         reused=reused,
         seconds=seconds,
-        generation=generation,
-        compaction=compaction,
+        generation=done.generation,
+        compaction=done.compaction,
         left=left,
+        promoted=done.promoted,
+        bared=done.bared,
         cost=cost,
         source_tokens=source_tokens,
     )

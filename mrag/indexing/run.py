@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Protocol
 
 from mrag.collection import (
+    Copy,
+    Manifest,
     SegmentInfo,
     Stamp,
     check_stamp,
@@ -32,7 +34,8 @@ from mrag.indexing.concurrency import all_of
 from mrag.indexing.diff import Diff, Input, diff, settled, synced
 from mrag.indexing.ledger import Ledger
 from mrag.indexing.plan import ANNOUNCED, Plan, counted_plan, plan_left
-from mrag.indexing.report import Report, report
+from mrag.indexing.promotion import promotion
+from mrag.indexing.report import Published, Report, report
 from mrag.indexing.stages import build_one, encode_built, indexed, read_wanted, scan, unencoded
 from mrag.indexing.stamp import collection_stamp
 from mrag.indexing.writing import SegmentWriting
@@ -103,15 +106,16 @@ async def index_folder(
         check_stamp(root, name, stamp)
         segment, built = None, list[Outcome]()
         if found.to_index:
+            Ledger(root, name).hand_on(found.heirs)
             meter = None if max_llm_tokens is None else TokenCap(max_llm_tokens)
             indexing = _Indexing(settings, builder, models, progress, meter)
             segment, built = await indexing.run(folder, found.to_index)
         found = settled(found, built)
-        done = published(settings, stamp, segment, found)
+        done = published(settings, stamp, segment, found, folder, models.encoder)
         left = await plan_left(settings, folder, found.to_index, built, builder)
     outcomes = (*unread, *found.outcomes, *built)
     seconds = time.monotonic() - started
-    return report(outcomes, seconds, done.generation, found.removed, found.withheld, done.compaction, left)
+    return report(outcomes, seconds, done, found.removed, found.withheld, left)
 
 
 def compared(settings: Settings, inputs: Sequence[Input], unread: Sequence[Outcome], sync: bool) -> Diff:
@@ -121,30 +125,49 @@ def compared(settings: Settings, inputs: Sequence[Input], unread: Sequence[Outco
     return synced(inputs, unread, known, duplicates(root, name)) if sync else diff(inputs, known)
 
 
-@dataclass(frozen=True)
-class Published:
-    """The generation in force, 0 where there is none, and what came of a compaction that was due."""
-
-    generation: int
-    compaction: str
-
-
 def published(
-    settings: Settings, stamp: Stamp, segment: SegmentInfo | None, found: Diff, write: Write | None = None
+    settings: Settings,
+    stamp: Stamp,
+    segment: SegmentInfo | None,
+    found: Diff,
+    folder: Path,
+    encoder: Encoder,
+    write: Write | None = None,
 ) -> Published:
     """Publishes what a run found and wrote, and compacts then if the settings ask for it (by `write`).
 
-    `found` is the diff after `settled`. A run with nothing new makes no generation.
+    `found` is the diff after `settled`, of inputs in `folder`. A run with nothing new makes no generation.
+    `encoder` is asked where a duplicate takes the place of a document that goes.
     """
     root, name = settings.collection.root, settings.collection.name
-    if segment or found.ended or found.duplicates:
-        publish(root, name, stamp, segment, found.ended, found.duplicates)
-        Ledger(root, name).forget(found.ended)
+    before = read_manifest(root, name) or Manifest(name, 0, stamp)
+    known = known_documents(root, name) if found.ended else {}
+    ended = [gone for gone in found.ended if gone in known or gone in before.copies]
+    heirs = promotion(settings, before, segment, ended, encoder, found.duplicates)
+    if heirs.segment or ended or found.duplicates:
+        copies = {**heirs.copies, **copies_of(folder, found, before.copies)}
+        publish(root, name, stamp, heirs.segment, ended, copies)
+        Ledger(root, name).forget(ended)
     if found.inputs is not None:
         Ledger(root, name).keep_only(found.inputs | known_documents(root, name).keys())
     compaction = compact_if_due(settings, write)
     manifest = read_manifest(root, name)
-    return Published(manifest.generation if manifest else 0, compaction)
+    return Published(manifest.generation if manifest else 0, compaction, heirs.promoted, heirs.bared)
+
+
+def copies_of(folder: Path, found: Diff, before: Mapping[str, Copy]) -> Mapping[str, Copy]:
+    """What is kept of the duplicates; those that are not as they were `before` are read again for it.
+
+    Of one that changed meanwhile no more is kept than who holds its text.
+    """
+    copies = {name: Copy(holder) for name, holder in found.duplicates.items()}
+    copied = {item.id: item for item in found.copied if item.id in copies}
+    for name in [name for name, item in copied.items() if name in before and before[name].hash == item.hash]:
+        del copied[name]
+        copies[name] = replace(before[name], holder=copies[name].holder)
+    for item, document in read_wanted(folder, copied.values()):
+        copies[item.id] = Copy.of(document, copies[item.id].holder)
+    return copies
 
 
 class _Wanted:

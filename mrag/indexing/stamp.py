@@ -21,3 +21,16 @@ def collection_stamp(settings: Settings, builder: Builder, encoder: Encoder) -> 
         searched=settings.method.retrieval.name,
         builder_settings=builder.parameters,
     )
+
+
+def as_stamped(settings: Settings, stamp: Stamp) -> Settings:
+    """The settings under which documents are encoded and written for a collection of this stamp."""
+    method, sparse = settings.method, {"language": stamp.analyzer, "k1": stamp.k1, "b": stamp.b}
+    retrieval = method.retrieval.model_copy(update={"name": stamp.searched})
+    return settings.model_copy(
+        update={
+            "extraction": settings.extraction.model_copy(update={"key_text": stamp.key_text}),
+            "method": method.model_copy(update={"retrieval": retrieval}),
+            "sparse": settings.sparse.model_copy(update=sparse),
+        }
+    )

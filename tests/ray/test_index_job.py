@@ -89,6 +89,12 @@ def test_a_job_writes_what_one_process_writes_and_the_next_what_is_new(folder: P
     _, records = contents(settings, ("c.txt",))["c.txt"]
     assert [record.value for record in records] == ["Karen weighs terms by how rare they are."]
 
+    (tmp_path / "new" / "b").mkdir(parents=True)
+    (tmp_path / "new" / "b" / "a.md").write_text("# Beta\n\nBeta is no more.", "utf-8")
+    fourth = index(settings, tmp_path / "new")
+    assert (counts(fourth), fourth.promoted, fourth.generation) == ({"indexed": 1}, ("copy.txt",), 3)
+    assert contents(settings, ("copy.txt",))["copy.txt"][0].text == TEXTS["b/a.md"]
+
     with pytest.raises(CollectionError):
         index(settings_for(tmp_path / "collections", method="fixed"), folder)
 

@@ -7,16 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from mrag.indexing import run
-from mrag.models.tokens import ByteTokenizer
-from tests.synced_folder import ENCODER, LINES, sync
+from tests.synced_folder import LINES, sync, without_weights
 
 
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder `in` to be indexed into `root`, without weights."""
-    monkeypatch.setattr(run, "open_encoder", lambda _: ENCODER)
-    monkeypatch.setattr(run, "load_tokenizer", lambda _: ByteTokenizer())
+    without_weights(monkeypatch)
     (tmp_path / "in").mkdir()
     return tmp_path
 

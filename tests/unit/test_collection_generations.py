@@ -12,6 +12,7 @@ import pytest
 
 from mrag.collection import (
     Collection,
+    Copy,
     SegmentInfo,
     check_stamp,
     content_hash,
@@ -76,9 +77,9 @@ def test_a_document_can_go_and_come_back(tmp_path: Path) -> None:
 
 def test_nothing_new_makes_no_generation(tmp_path: Path) -> None:
     segment = write_segment(tmp_path, "c", [make_entry("a", [["river"]])])
-    first = publish(tmp_path, "c", STAMP, segment, duplicates={"copy": "a"})
+    first = publish(tmp_path, "c", STAMP, segment, copies={"copy": Copy("a")})
     assert publish(tmp_path, "c", STAMP, None) == first
-    assert publish(tmp_path, "c", STAMP, None, replaced=["unknown"], duplicates={"copy": "a"}) == first
+    assert publish(tmp_path, "c", STAMP, None, replaced=["unknown"], copies={"copy": Copy("a")}) == first
     assert add(tmp_path, "c", []) == first
     assert publish(tmp_path, "c", STAMP, segment, replaced=["a"]) == first
     assert read_manifest(tmp_path, "c") == first
@@ -99,7 +100,7 @@ def test_duplicates_are_remembered_until_something_changes(tmp_path: Path) -> No
     assert duplicates(tmp_path, "c") == {"other": "a", "third": "b"}
     add(tmp_path, "c", [make_entry("a", [["lantern"]])], replaced=["a"])
     assert duplicates(tmp_path, "c") == {"third": "b"}
-    publish(tmp_path, "c", STAMP, None, replaced=["b"], duplicates={"b": "a"})
+    publish(tmp_path, "c", STAMP, None, replaced=["b"], copies={"b": Copy("a")})
     assert duplicates(tmp_path, "c") == {"b": "a"}
 
 

@@ -12,10 +12,11 @@ from typing import Any
 
 import pytest
 
-from mrag.collection import Collection, duplicates, existing_manifest, known_documents, lease
+from mrag.collection import Collection, Copy, duplicates, existing_manifest, known_documents, lease, publish
 from mrag.collection.manifest import generations, published_segments
 from mrag.errors import CollectionError
 from mrag.query.opened import OpenCollections
+from mrag.schema import Document
 from mrag.settings import DenseSettings
 from tests.collection_corpus import STAMP, add, ask, make_entry, write_segment
 from tests.damage import flip, truncate
@@ -26,11 +27,13 @@ WORDS = ("river bridge", "castle harbour", "winter signal", "copper engine", "ri
 
 @pytest.fixture(scope="module")
 def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two generations of six documents, one of them dead, and a segment that is not published yet."""
+    """Six documents, one of them dead, copies of two, and a segment that is not published yet."""
     root = tmp_path_factory.mktemp("base")
     entries = [make_entry(f"d{number}", [[words], [words[::-1]]]) for number, words in enumerate(WORDS)]
     add(root, "c", entries[:4], 2, stamp=STAMP)
     add(root, "c", [*entries[4:], make_entry("d0", [["harbour"]])], 2, duplicates={"twin": "d5"})
+    twin = Document("heir", entries[2].built.document.text, "About d2", {"year": 1901})
+    publish(root, "c", STAMP, None, copies={"heir": Copy.of(twin, "d2")})
     segment = write_segment(root, "c", [make_entry("d6", [["a river"]]), make_entry("d3", [["signal"]])], 2)
     (root / SEGMENT).write_bytes(pickle.dumps(segment))
     return root
@@ -61,6 +64,7 @@ def test_a_change_that_is_killed_is_made_or_not_and_can_be_made_again(
     before, after = content(base), content(tmp_path / "0")
     generation = existing_manifest(base, "c").generation
     assert (before == after) is (name == "compact")
+    assert ("heir" in after) is (name == "delete")
     killed = sorted(
         (path for path in tmp_path.iterdir() if path.name != "0"), key=lambda path: int(path.name)
     )

@@ -13,6 +13,7 @@ import pytest
 
 from mrag.collection import (
     SCHEMA_VERSION,
+    Copy,
     Counts,
     FileInfo,
     Manifest,
@@ -36,7 +37,7 @@ MANIFEST = Manifest(
     STAMP,
     (SegmentInfo("s1", (SHARD, SHARD), 1),),
     {"gone \ud800 é": 1},
-    {"copy": "first"},
+    {"copy": Copy("first", "0-1", "é \ud800", {"years": [1999, None]})},
     Counts(4, 6, 8, 10, 10, 42, 6, 110),
 )
 

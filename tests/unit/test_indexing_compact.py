@@ -87,7 +87,7 @@ def test_a_compaction_that_fails_leaves_everything(library: Path) -> None:
 
 def test_nothing_is_left_of_a_collection_whose_documents_are_all_deleted(library: Path) -> None:
     root = ["--set", f"collection.root={library / 'root'}"]
-    done = CliRunner().invoke(cli.app, ["delete", "a", "b", "c", "--purge", "--json", *root])
+    done = CliRunner().invoke(cli.app, ["delete", "a", "b", "c", "copy", "--purge", "--json", *root])
     assert (done.exit_code, json.loads(done.stdout)["generation"]) == (0, 3)
     assert not bytes_with(library, "ferry")
     assert not list((library / "root" / "default" / "segments").iterdir())
@@ -141,7 +141,7 @@ def test_a_run_compacts_where_there_are_too_many_segments(place: Path) -> None:
 
 def test_a_run_compacts_where_too_much_is_dead(library: Path) -> None:
     tree = policy(library, dead_share=0.5)
-    kept = delete_documents(settings(library, **tree), ["a"])
+    kept = delete_documents(settings(library, **tree), ["a", "copy"])
     assert (kept.compaction, kept.generation) == ("", 2)
     done = delete_documents(settings(library, **tree), ["b"])
     assert done.compaction.startswith("for 75% dead records: ")
@@ -158,14 +158,14 @@ def test_a_compaction_that_fails_at_the_end_of_a_run_costs_nothing_of_it(
 
     with monkeypatch.context() as patch:
         patch.setattr(compact_module, "publish_compacted", refuse)
-        done = delete_documents(settings(library, **policy(library, dead_share=0.2)), ["a", "b"])
+        done = delete_documents(settings(library, **policy(library, dead_share=0.2)), ["a", "b", "copy"])
     assert done.compaction == "failed, for 75% dead records: The disk is full."
-    assert (done.deleted, done.generation, done.exit_code) == (("a", "b"), 2, 0)
+    assert (done.deleted, done.generation, done.exit_code) == (("a", "b", "copy"), 2, 0)
     assert known_documents(library / "root", "default").keys() == {"c"}
 
 
 def test_nothing_compacts_by_itself_unless_it_is_told_to(library: Path) -> None:
-    assert delete_documents(settings(library), ["a", "b"]).generation == 2
+    assert delete_documents(settings(library), ["a", "b", "copy"]).generation == 2
     assert bytes_with(library, "ferry")
 
 
@@ -182,7 +182,7 @@ def test_what_an_earlier_generation_held_comes_back(library: Path) -> None:
     assert (done.exit_code, done.stdout) == (0, "generation 4: 3 documents, 4 records\n")
     assert content(library) == before
     assert restore(root, "default", 3).generation == 5
-    assert known_documents(root, "default").keys() == {"a", "b", "c", "new.txt"}
+    assert known_documents(root, "default").keys() == {"b", "c", "copy", "new.txt"}
     assert restore(root, "default", 5).generation == 5
     compact(settings(library))
     for gone in (1, 5, 9):

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from mrag import cli
-from mrag.collection import known_documents, read_manifest
+from mrag.collection import Copy, existing_manifest, known_documents, publish, read_manifest
 from mrag.collection.filter_forms import short_filter
 from mrag.errors import InputError, NotFoundError
 from mrag.indexing.compact import compact
@@ -155,13 +155,16 @@ def test_a_folder_that_can_not_be_listed_removes_nothing(
 @pytest.mark.parametrize(
     ("ids", "filters", "left"),
     [
-        (["a"], [], {"b", "c"}),
-        (["a", "c"], [], {"b"}),
-        ([], ["lang=en"], {"c"}),
+        (["a"], [], {"copy", "b", "c"}),
+        (["a", "c"], [], {"copy", "b"}),
+        (["a", "copy"], [], {"b", "c"}),
+        ([], ["lang=en"], {"copy", "c"}),
+        ([], ["lang=en", "date>=2025-01"], {"a", "c"}),
+        ([], ["id=copy"], {"a", "b", "c"}),
         (["c"], ["date>=2025-01"], {"a"}),
         ([], ["lang=fr"], {"a", "b", "c"}),
         ([], ["id=b"], {"a", "c"}),
-        (["a", "b", "c"], [], set()),
+        (["a", "b", "c", "copy"], [], set()),
     ],
 )
 def test_what_is_named_is_gone_at_once(
@@ -169,8 +172,9 @@ def test_what_is_named_is_gone_at_once(
 ) -> None:
     deletion = delete_documents(settings(library), ids, short_filter(filters))
     assert known_documents(library / "root", "default").keys() == left
-    assert set(deletion.deleted) == {"a", "b", "c"} - left
-    assert deletion.generation == (1 if len(left) == 3 else 2)
+    assert {"a", "b", "c"} - left <= set(deletion.deleted) <= {"a", "b", "c", "copy"} - left
+    assert deletion.promoted == (("copy",) if "copy" in left else ())
+    assert deletion.generation == (2 if deletion.deleted else 1)
     kept = [line for line in LINES if line["id"] in left]
     if kept:
         (library / "new" / "in").mkdir(parents=True)
@@ -180,10 +184,15 @@ def test_what_is_named_is_gone_at_once(
 
 
 def test_what_loses_its_text_and_what_is_not_there_is_named(library: Path) -> None:
+    root = library / "root"
+    stamp = existing_manifest(root, "default").stamp
+    publish(root, "default", stamp, None, copies={"copy": Copy("a")})  # As it was kept once.
     deletion = delete_documents(settings(library), ["a", "nobody"])
     assert (deletion.deleted, deletion.unknown, deletion.bared) == (("a",), ("nobody",), ("copy",))
     assert deletion.exit_code == 1
-    assert asyncio.run(index_folder(settings(library), library / "in")).counts[Status.INDEXED] == 1
+    assert ("same text, not indexed", "copy") in deletion.table()
+    report = asyncio.run(index_folder(settings(library), library / "in"))
+    assert (report.counts[Status.INDEXED], report.counts[Status.DUPLICATE]) == (1, 1)
 
 
 def test_a_duplicate_can_be_deleted_and_its_first_stays(library: Path) -> None:
@@ -267,7 +276,8 @@ def test_the_command_deletes_by_id_file_and_filter(library: Path) -> None:
     done = CliRunner().invoke(cli.app, ["delete", "--filter", "lang=en", *root])
     assert done.exit_code == 0
     assert "deleted" in done.stdout
-    assert known_documents(library / "root", "default") == {}
+    assert "indexed in its place" in done.stdout
+    assert known_documents(library / "root", "default").keys() == {"copy"}
 
 
 def test_a_file_of_ids_that_can_not_be_read_is_refused(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from mrag.indexing.report import report
+from mrag.indexing.report import Published, report
 from mrag.schema import Coverage, Outcome, Status, Usage
 
 OUTCOMES = [
@@ -27,7 +27,9 @@ FAILURE = Outcome("f#3", Status.FAILED, "No reply.", usage=Usage(1, 100, 0))
 
 
 def test_the_counts_add_up_to_the_inputs() -> None:
-    found = report([*OUTCOMES, FAILURE], seconds=1.5, generation=7, removed=("g", "h"))
+    found = report(
+        [*OUTCOMES, FAILURE], seconds=1.5, done=Published(7, "", ("p",), ("q",)), removed=("g", "h")
+    )
     assert found.inputs == 6
     assert found.as_dict() == {
         "inputs": 6,
@@ -37,6 +39,8 @@ def test_the_counts_add_up_to_the_inputs() -> None:
         },
         "removed": ["g", "h"],
         "withheld": "",
+        "promoted": ["p"],
+        "bared": ["q"],
         "units": 8,
         "records": 9,
         "rejected": {"no unit": 3, "no key": 2},
@@ -66,12 +70,14 @@ def test_the_counts_add_up_to_the_inputs() -> None:
 
 
 def test_the_table_names_what_was_not_indexed() -> None:
-    rows = report([*OUTCOMES, FAILURE], 1.5, 7, ("g", "h"), "Not now.").table()
+    rows = report([*OUTCOMES, FAILURE], 1.5, Published(7, "", ("p",), ("q",)), ("g", "h"), "Not now.").table()
     assert ("failed", "f#3: No reply.") in rows
     assert ("duplicate", "e: It has the same text as a.") in rows
     assert ("empty", "d") in rows
     assert [value for name, value in rows if name == "removed"] == ["2", "g", "h"]
     assert ("not removed", "Not now.") in rows
+    assert ("indexed in its place", "p") in rows
+    assert ("same text, not indexed", "q") in rows
     assert ("records", "9 (5 rejected)") in rows
     assert ("shares", "57.1% validated, 35.7% rejected, 7.1% fallback") in rows
     assert ("for each source token", "1.00 LLM tokens read, 0.60 written") in rows
@@ -80,6 +86,6 @@ def test_the_table_names_what_was_not_indexed() -> None:
 
 
 def test_only_a_failure_makes_the_exit_code_other_than_zero() -> None:
-    assert report(OUTCOMES, 0, 0).exit_code == 0
-    assert report([FAILURE], 0, 0).exit_code == 1
-    assert report([], 0, 0).exit_code == 0
+    assert report(OUTCOMES, 0, Published(0)).exit_code == 0
+    assert report([FAILURE], 0, Published(0)).exit_code == 1
+    assert report([], 0, Published(0)).exit_code == 0
