@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from math import log1p
 
 import numpy as np
 import pytest
 
+from mrag.collection import ShardEntry
 from mrag.collection.analysis import Analyzer
 from mrag.schema import Hit, Leg
-from tests.collection_corpus import STAMP
+from tests.collection_corpus import STAMP, vector_of
+
+Scores = Mapping[str, tuple[float, ...]]
 
 
 def stored_length(words: int) -> int:
@@ -26,15 +30,19 @@ def stored_length(words: int) -> int:
 
 def bm25(texts: Sequence[str], query: str) -> list[float]:
     """BM25 of each English text without its constant factor k1 + 1, as Lucene has it since version 8."""
-    analyzer = Analyzer("en")
-    return bm25_of_words([analyzer.words(text) for text in texts], analyzer.words(query))
+    return bm25_of_words([_words(text) for text in texts], _words(query))
+
+
+@lru_cache(maxsize=20_000)
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(Analyzer("en").words(text))
 
 
 def bm25_of_words(texts: Sequence[Sequence[str]], query: Sequence[str]) -> list[float]:
     """The same of texts and a query that are words already."""
     bags = [Counter(text) for text in texts]
     worded = [bag for bag in bags if bag]
-    average = sum(bag.total() for bag in worded) / len(worded)
+    average = sum(bag.total() for bag in worded) / len(worded) if worded else 1.0
     scores = np.zeros(len(bags))
     for word, repetitions in Counter(query).items():
         frequency = sum(word in bag for bag in worded)
@@ -63,3 +71,49 @@ def assert_alike(one: Mapping[Leg, Sequence[Hit]], other: Mapping[Leg, Sequence[
     assert [hit.score for hit in one["sparse"]] == pytest.approx(
         [hit.score for hit in other["sparse"]], rel=1e-6
     )
+
+
+# --------------------------------------------------------------------------- of a collection's documents
+
+
+def keys_of(entries: Iterable[ShardEntry]) -> list[tuple[str, int, str]]:
+    """(record, number of the key, text) of every key."""
+    return [
+        (record.id, number, text)
+        for entry in entries
+        for record, texts in zip(entry.built.records, entry.key_texts, strict=True)
+        for number, text in enumerate(texts)
+    ]
+
+
+def gathered(keys: Sequence[tuple[str, int, str]], scores: Iterable[float]) -> Scores:
+    """The scores of each record's keys."""
+    found: dict[str, tuple[float, ...]] = {}
+    for (record, _, _), score in zip(keys, scores, strict=True):
+        found[record] = (*found.get(record, ()), score)
+    return found
+
+
+def dense_reference(entries: Iterable[ShardEntry], query: str) -> Scores:
+    """Inner products of the query with all keys, by record."""
+    keys = keys_of(entries)
+    return gathered(keys, (float(vector_of(text).astype(float) @ vector_of(query)) for _, _, text in keys))
+
+
+def sparse_reference(entries: Iterable[ShardEntry], query: str) -> Scores:
+    """BM25 of all keys, by record: those that share a word with the query."""
+    keys = keys_of(entries)
+    found = gathered(keys, bm25([text for _, _, text in keys], query))
+    return {record: values for record, values in found.items() if max(values) > 0}
+
+
+REFERENCES = {"dense": dense_reference, "sparse": sparse_reference}
+
+
+def assert_exact(hits: Sequence[Hit], reference: Scores, depth: int) -> None:
+    """The best `depth` records, each with the score of its best key and that key."""
+    best = {record: max(scores) for record, scores in reference.items()}
+    assert_best(hits, best, depth)
+    for hit in hits:
+        assert hit.key is not None
+        assert reference[hit.record_id][hit.key] == best[hit.record_id]

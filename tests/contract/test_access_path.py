@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -14,8 +14,8 @@ from mrag.collection.manifest import Manifest
 from mrag.collection.sparse import SparseIndex, SparsePart, SparseStatistics
 from mrag.schema import Hit, Leg, RecordKind
 from mrag.settings import DenseSettings, SparseSettings
-from tests.collection_corpus import add, ask, make_entry, vector_of
-from tests.exact_reference import assert_alike, assert_best, bm25
+from tests.collection_corpus import add, ask, make_entry
+from tests.exact_reference import REFERENCES, assert_alike, assert_exact
 
 WORDS = ["river", "bridge", "castle", "harbour", "engine", "winter", "signal", "copper", "the", "of"]
 QUERIES = (
@@ -24,7 +24,6 @@ QUERIES = (
     "winter lantern meadow signal bridge",
     "castle",
 )
-Scores = Mapping[str, tuple[float, ...]]
 
 
 def corpus(documents: int, seed: int = 0, longest: int = 60) -> list[ShardEntry]:
@@ -46,50 +45,6 @@ def corpus(documents: int, seed: int = 0, longest: int = 60) -> list[ShardEntry]
         )
         for number in range(documents)
     ]
-
-
-# --------------------------------------------------------------------------- the references
-
-
-def keys_of(entries: Iterable[ShardEntry]) -> list[tuple[str, int, str]]:
-    """(record, number of the key, text) of every key."""
-    return [
-        (record.id, number, text)
-        for entry in entries
-        for record, texts in zip(entry.built.records, entry.key_texts, strict=True)
-        for number, text in enumerate(texts)
-    ]
-
-
-def gathered(keys: Sequence[tuple[str, int, str]], scores: Iterable[float]) -> Scores:
-    """The scores of each record's keys."""
-    found: dict[str, tuple[float, ...]] = {}
-    for (record, _, _), score in zip(keys, scores, strict=True):
-        found[record] = (*found.get(record, ()), score)
-    return found
-
-
-def dense_reference(entries: Iterable[ShardEntry], query: str) -> Scores:
-    keys = keys_of(entries)
-    return gathered(keys, (float(vector_of(text).astype(float) @ vector_of(query)) for _, _, text in keys))
-
-
-def sparse_reference(entries: Iterable[ShardEntry], query: str) -> Scores:
-    keys = keys_of(entries)
-    found = gathered(keys, bm25([text for _, _, text in keys], query))
-    return {record: values for record, values in found.items() if max(values) > 0}
-
-
-REFERENCES = {"dense": dense_reference, "sparse": sparse_reference}
-
-
-def assert_exact(hits: Sequence[Hit], reference: Scores, depth: int) -> None:
-    """The best `depth` records, each with the score of its best key and that key."""
-    best = {record: max(scores) for record, scores in reference.items()}
-    assert_best(hits, best, depth)
-    for hit in hits:
-        assert hit.key is not None
-        assert reference[hit.record_id][hit.key] == best[hit.record_id]
 
 
 def assert_all_exact(collection: Collection, live: Sequence[ShardEntry]) -> None:
