@@ -17,7 +17,7 @@ from mrag.indexing.replies import raw_records
 from mrag.indexing.tagging import Window
 from mrag.models.prompt import CONTROL_TOKEN
 
-VALIDATOR = 5  # counted up when other records are valid than before: what was validated is asked anew
+VALIDATOR = 6  # counted up when other records are valid than before: what was validated is asked anew
 
 
 @dataclass(frozen=True)
