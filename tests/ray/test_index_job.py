@@ -81,7 +81,7 @@ def test_a_job_writes_what_one_process_writes_and_the_next_what_is_new(folder: P
     assert again.generation == 1
 
     (folder / "c.txt").write_text("Karen weighs terms by how rare they are.", "utf-8")
-    (folder / "copy.txt").write_text(TEXTS["b/a.md"], "utf-8")
+    (folder / "copy.md").write_text(TEXTS["b/a.md"], "utf-8")
     (folder / "picture.png").write_bytes(b"\x89PNG\x00\x00")
     third = index(settings, folder)
     assert counts(third) == {"indexed": 1, "unchanged": 3, "empty": 1, "duplicate": 1, "unsupported": 1}
@@ -92,8 +92,8 @@ def test_a_job_writes_what_one_process_writes_and_the_next_what_is_new(folder: P
     (tmp_path / "new" / "b").mkdir(parents=True)
     (tmp_path / "new" / "b" / "a.md").write_text("# Beta\n\nBeta is no more.", "utf-8")
     fourth = index(settings, tmp_path / "new")
-    assert (counts(fourth), fourth.promoted, fourth.generation) == ({"indexed": 1}, ("copy.txt",), 3)
-    assert contents(settings, ("copy.txt",))["copy.txt"][0].text == TEXTS["b/a.md"]
+    assert (counts(fourth), fourth.promoted, fourth.generation) == ({"indexed": 1}, ("copy.md",), 3)
+    assert contents(settings, ("copy.md",))["copy.md"][0].text == TEXTS["b/a.md"]
 
     with pytest.raises(CollectionError):
         index(settings_for(tmp_path / "collections", method="fixed"), folder)

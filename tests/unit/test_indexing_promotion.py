@@ -169,6 +169,22 @@ def test_without_its_encoder_a_text_is_handed_on_under_the_same_title_only(
     assert_as_new(place, settings, [PIERS, TWIN, HEIR])
 
 
+@pytest.mark.parametrize(("suffix", "handed_on"), [("md", True), ("txt", False)])
+def test_what_has_other_headings_is_indexed_by_the_next_run(
+    place: Path, suffix: str, handed_on: bool
+) -> None:
+    settings = settings_of(place / "root")
+    names = ("a.md", f"copy.{suffix}")
+    for name in names:
+        (place / "in" / name).write_text(f"# Ferries\n\n{ALMA}")
+    assert asyncio.run(index_folder(settings, place / "in")).counts[Status.DUPLICATE] == 1
+    done = delete_documents(settings, ["a.md"])
+    assert (done.promoted, done.bared) == ((names[1:], ()) if handed_on else ((), names[1:]))
+    (place / "in" / "a.md").unlink()
+    found = asyncio.run(index_folder(settings, place / "in")).counts
+    assert found[Status.UNCHANGED if handed_on else Status.INDEXED] == 1
+
+
 def test_a_damaged_shard_holds_no_deletion_up(place: Path) -> None:
     settings = settings_of(place / "root")
     index(settings, place / "in", [FIRST, OTHER])
