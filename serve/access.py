@@ -11,6 +11,7 @@ from typing import Annotated, Any, get_args
 
 from fastapi import Depends, Request
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+from fastapi.security.utils import get_authorization_scheme_param
 from starlette.exceptions import HTTPException
 
 from mrag.errors import SettingsError
@@ -38,9 +39,10 @@ class Key:
 
 @dataclass(frozen=True)
 class Visitor:
-    """Who makes one request, and what is to be told about it when it is over (`told`)."""
+    """Who makes one request, when it came (`time.monotonic`), and what is to be told when it is over."""
 
     key: Key
+    arrived: float = field(default_factory=monotonic)
     told: dict[str, Any] = field(default_factory=dict)
 
 
@@ -112,15 +114,26 @@ class Guard:
         """What a route depends on that only bearers of this scope may use."""
 
         async def visitor(
-            request: Request, credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(_BEARER)]
+            request: Request,
+            _told: Annotated[
+                HTTPAuthorizationCredentials | None, Depends(_BEARER)
+            ],  # by the API's description
         ) -> Visitor:
-            return self.admit(request, credentials.credentials if credentials else None, scope)
+            return self.admit(request, scope)
 
         return visitor
 
-    def admit(self, request: Request, token: str | None, scope: Scope) -> Visitor:
+    def recognise(self, request: Request) -> Key:
+        """Whose request it is, which is found out once for each. Raises HTTPException."""
+        if not hasattr(request.state, "key"):
+            scheme, token = get_authorization_scheme_param(request.headers.get("Authorization"))
+            request.state.key = self._key(request, token if scheme.lower() == "bearer" else None)
+        key: Key = request.state.key
+        return key
+
+    def admit(self, request: Request, scope: Scope) -> Visitor:
         """The visitor, who is noted in the request's state. Raises HTTPException."""
-        visitor = Visitor(self._key(request, token))
+        visitor = Visitor(self.recognise(request), getattr(request.state, "arrived", monotonic()))
         request.state.visitor = visitor
         key = visitor.key
         if scope not in key.scopes:

@@ -45,7 +45,13 @@ class Body(BaseModel):
 
     def options(self) -> dict[str, Any]:
         """All but the question, as `question_for` takes it."""
-        return self.model_dump(exclude={"question"})
+        return self._but("question")
+
+    def _but(self, *left_out: str) -> dict[str, Any]:
+        """The filter as it came: what it may hold is checked where it is read, and pydantic can't copy just
+        anything, such as lists a thousand deep.
+        """
+        return {**self.model_dump(exclude={*left_out, "filter"}), "filter": self.filter}
 
 
 class EvidenceBody(Body):
@@ -96,7 +102,7 @@ class QueryBody(EvidenceBody):
 
     def options(self) -> dict[str, Any]:
         """The reader is the caller's, or that of the settings."""
-        return self.model_dump(exclude={"question", "stream"})
+        return self._but("question", "stream")
 
 
 class RetrieveBody(Body):
@@ -106,4 +112,4 @@ class RetrieveBody(Body):
 
     def options(self) -> dict[str, Any]:
         """`w` is no option of a reader here."""
-        return self.model_dump(exclude={"question", "w"})
+        return self._but("question", "w")

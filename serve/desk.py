@@ -20,6 +20,7 @@ from serve.metrics import Meters
 from serve.request_log import told_of
 from serve.tracing import about
 
+LEAST_S = 0.01  # left of a deadline that has passed: no question is without one
 Result = TypeVar("Result", Pool, Evidence, Answer)
 
 
@@ -96,9 +97,9 @@ class Desk:
         return result
 
     def _question(self, visitor: Visitor, text: str, options: dict[str, Any]) -> Question:
-        question = question_for(
-            self._settings, text, **{"timeout_s": self._settings.serve.timeout_s, **options}
-        )
+        waited_s = time.monotonic() - visitor.arrived
+        left_s = max(self._settings.serve.timeout_s - waited_s, LEAST_S)
+        question = question_for(self._settings, text, **{"timeout_s": left_s, **options})
         self.admit(visitor, question.collection)
         about(collection=question.collection)
         return question

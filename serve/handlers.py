@@ -60,9 +60,14 @@ async def _on_invalid_body(request: Request, error: Any) -> JSONResponse:
     return reply(request, 422, fault("invalid_body", sentence, field))
 
 
-async def _on_http_error(request: Request, error: Any) -> JSONResponse:
+def refusal(request: Request, error: HTTPException) -> JSONResponse:
+    """What was raised as a status and a sentence."""
     code = CODES.get(error.status_code, "http")
     return reply(request, error.status_code, fault(code, str(error.detail)), error.headers)
+
+
+async def _on_http_error(request: Request, error: Any) -> JSONResponse:
+    return refusal(request, error)
 
 
 async def _on_fault(request: Request, error: Any) -> JSONResponse:

@@ -6,7 +6,6 @@ from collections.abc import Awaitable
 from contextlib import AbstractAsyncContextManager
 from typing import Annotated, Any, Literal, TypeVar
 
-from fastapi.security.utils import get_authorization_scheme_param
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.server.transport_security import TransportSecuritySettings
@@ -107,7 +106,10 @@ class McpApplication:
     """The tools behind the same door as all routes. No session is kept: any replica answers any request."""
 
     def __init__(self, desk: Desk, guard: Guard) -> None:
-        server = MCPServer("mrag", instructions=INSTRUCTIONS, version=__version__, log_level="WARNING")
+        # Nobody may listen for changes: none is told, and a listener would hold a place of the gateway.
+        server = MCPServer(
+            "mrag", instructions=INSTRUCTIONS, version=__version__, log_level="WARNING", subscriptions=False
+        )
         tools = Tools(desk)
         for tool in (tools.list_collections, tools.search, tools.ask, tools.open_document):
             server.add_tool(tool)
@@ -121,7 +123,5 @@ class McpApplication:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request of a client. Raises HTTPException where it is refused."""
-        request = Request(scope)
-        scheme, token = get_authorization_scheme_param(request.headers.get("Authorization"))
-        self._guard.admit(request, token if scheme.lower() == "bearer" else None, "read")
+        self._guard.admit(Request(scope), "read")
         await self._manager.handle_request(scope, receive, send)

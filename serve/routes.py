@@ -16,7 +16,7 @@ from mrag.query.pipeline import Evidence, Pipeline
 from mrag.schema import Answer, Pool
 from mrag.settings import Settings
 from serve.access import Guard, Keyring, Visitor
-from serve.admission import Admission
+from serve.admission import Admission, Door
 from serve.bodies import EvidenceBody, QueryBody, RetrieveBody
 from serve.desk import Books, Desk
 from serve.events import STREAMED, event_stream
@@ -77,7 +77,13 @@ def create_api(
     )
     api.add_middleware(BodyLimit)
     bounds = settings.serve.gateway
-    api.add_middleware(Admission, at_once=bounds.max_ongoing, waiting=bounds.max_queued)
+    api.add_middleware(
+        Admission,
+        at_once=bounds.max_ongoing,
+        waiting=bounds.max_queued,
+        patience_s=settings.serve.timeout_s,
+    )
+    api.add_middleware(Door, guard=guard)
     api.add_middleware(RequestLog, meters=meters)
     add_handlers(api)
     api.router.routes.append(Route(PATH, mcp, methods=["POST"], include_in_schema=False))

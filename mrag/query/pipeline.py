@@ -329,7 +329,8 @@ class _Run:
         """
         started = self._clock()
         left = None if self._deadline is None else self._deadline - started
-        late = f"The {self.question.timeout_s} s of the question were over at stage {name}: raise timeout_s."
+        given_s = self.question.timeout_s or 0
+        late = f"The {given_s:.3g} s of the question were over at stage {name}: raise timeout_s."
         if left is not None and left <= 0:
             raise ModelTimeoutError(late)
         limit = asyncio.timeout_at(self._deadline)

@@ -30,6 +30,12 @@ def asking(host: str = "10.0.0.9", *passed: str) -> Request:
     return Request({"type": "http", "client": (host, 1), "headers": headers})
 
 
+def bearing(token: str | None, request: Request) -> Request:
+    """The same request with a token."""
+    own = [] if token is None else [(b"authorization", f"Bearer {token}".encode())]
+    return Request({**request.scope, "headers": [*request.scope["headers"], *own]})
+
+
 @pytest.mark.parametrize("listed", [{**READ, "name": "A_TOKEN"}, {**READ, "sha256": token_hash("e")}])
 def test_the_token_of_the_environment_has_a_name_of_its_own(
     listed: dict[str, str], monkeypatch: pytest.MonkeyPatch
@@ -103,7 +109,7 @@ def test_a_token_that_was_made_opens_the_door() -> None:
     line = json.loads(made.stderr[made.stderr.index("{") :])
     assert made.stdout.strip() not in made.stderr
     found = keyring_of(parse_settings({"serve": {"tokens": [line]}}))
-    visitor = Guard(found).admit(asking(), made.stdout.strip(), "read")
+    visitor = Guard(found).admit(bearing(made.stdout.strip(), asking()), "read")
     assert visitor.key == Key("chat", frozenset({"read"}), frozenset({"docs"}))
     assert CliRunner().invoke(app, ["token", "chat", "--scope", "root"]).exit_code != 0
 
@@ -115,7 +121,7 @@ def test_a_token_that_was_made_opens_the_door() -> None:
 def test_a_wrong_token_or_scope_is_refused(token: str | None, scope: str, status: int) -> None:
     guard = Guard(keyring(t=Key("t", frozenset({"read"}))))
     with pytest.raises(HTTPException) as caught:
-        guard.admit(asking("127.0.0.1"), token, scope)  # type: ignore[arg-type]
+        guard.admit(bearing(token, asking("127.0.0.1")), scope)  # type: ignore[arg-type]
     assert caught.value.status_code == status
     assert ("WWW-Authenticate" in (caught.value.headers or {})) == (status == 401)
 
@@ -158,7 +164,7 @@ class Clock:
 
 def status_of(guard: Guard, request: Request, token: str | None) -> int:
     try:
-        guard.admit(request, token, "read")
+        guard.admit(bearing(token, request), "read")
     except HTTPException as refused:
         return refused.status_code
     return 200
@@ -179,7 +185,7 @@ def test_who_sends_many_wrong_tokens_is_not_told_whether_the_next_is_right() -> 
     clock.now = 30.0
     assert [status_of(guard, asking(), token) for token in "tttd"] == [200, 200, 200, 401]
     with pytest.raises(HTTPException) as caught:
-        guard.admit(asking(), "t", "read")
+        guard.admit(bearing("t", asking()), "read")
     assert (caught.value.headers or {})["Retry-After"] == "30"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from typing import Any
 
 import httpx
@@ -16,7 +17,7 @@ from mrag.settings import parse_settings
 from serve import readiness
 from serve.calls import StageDownError
 from serve.readiness import Readiness
-from tests.served import Stages, served
+from tests.served import Stages, keyring, served
 
 QUESTION = {"question": "Who?"}
 
@@ -39,8 +40,9 @@ class Held(Stages):
             self.inside -= 1
 
 
-def http(stages: Stages, **options: Any) -> httpx.AsyncClient:
-    settings = parse_settings({"serve": {"gateway": {"max_ongoing": 2, "max_queued": 3}}})
+def http(stages: Stages, timeout_s: float = 300, **options: Any) -> httpx.AsyncClient:
+    gateway = {"max_ongoing": 2, "max_queued": 3}
+    settings = parse_settings({"serve": {"gateway": gateway, "timeout_s": timeout_s}})
     transport = httpx.ASGITransport(app=served(stages, settings, **options))
     return httpx.AsyncClient(transport=transport, base_url="http://localhost:8000")
 
@@ -82,6 +84,62 @@ async def test_who_leaves_makes_room() -> None:
         await until(lambda: stages.inside == 0)
         stages.go.set()
         assert (await client.post("/v1/retrieve", json=QUESTION)).status_code == 200
+
+
+async def test_who_has_no_token_takes_no_place_and_none_of_his_body_is_read() -> None:
+    stages = Held()
+    sent = list[int]()
+
+    async def body() -> AsyncIterator[bytes]:
+        sent.append(1)
+        yield b"{"
+
+    async with http(stages, keys=keyring("t")) as client:
+        bearer = {"Authorization": "Bearer t"}
+        asked = [
+            asyncio.create_task(client.post("/v1/retrieve", json=QUESTION, headers=bearer)) for _ in range(5)
+        ]
+        await until(lambda: stages.inside == 2)
+        await asyncio.sleep(0.05)
+        strangers = [
+            await client.post(path, content=body(), headers=headers)
+            for path in ("/v1/retrieve", "/v1/chat/completions", "/v1/jobs", "/v1/nothing", "/mcp")
+            for headers in ({}, {"Authorization": "Bearer u"}, {"Authorization": "Basic t"})
+        ]
+        stages.go.set()
+        assert [reply.status_code for reply in await asyncio.gather(*asked)] == [200] * 5
+    assert {reply.status_code for reply in strangers} == {401}
+    assert {reply.headers["www-authenticate"] for reply in strangers} == {"Bearer"}
+    assert all("token" in reply.text and reply.headers["x-request-id"] for reply in strangers)
+    assert sent == []
+
+
+async def test_what_was_waited_for_a_turn_is_gone_from_the_deadline() -> None:
+    stages = Held()
+    async with http(stages) as client:
+        asked = [asyncio.create_task(client.post("/v1/retrieve", json=QUESTION)) for _ in range(3)]
+        await until(lambda: stages.inside == 2)
+        await asyncio.sleep(0.2)
+        stages.go.set()
+        await asyncio.gather(*asked)
+    first, _, last = (question.timeout_s or 0 for question in stages.asked)
+    assert 299.9 < first <= 300
+    assert last < first - 0.15
+
+
+async def test_who_waits_is_told_at_his_deadline() -> None:
+    stages = Held()
+    async with http(stages, timeout_s=0.4) as client:
+        began = asyncio.get_running_loop().time()
+        asked = [asyncio.create_task(client.post("/v1/retrieve", json=QUESTION)) for _ in range(5)]
+        statuses = sorted([reply.status_code for reply in await asyncio.gather(*asked)])
+        seconds = asyncio.get_running_loop().time() - began
+        stages.go.set()
+        assert (await client.post("/v1/retrieve", json=QUESTION)).status_code == 200
+    # Two are worked on until their deadline; of those that got their turn then nothing was left.
+    assert set(statuses) <= {503, 504}
+    assert statuses.count(504) >= 2
+    assert seconds < 0.8
 
 
 async def test_ready_is_who_finds_and_whose_model_writes() -> None:

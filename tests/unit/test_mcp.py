@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 from collections.abc import AsyncIterator, Iterator
@@ -12,7 +13,7 @@ from typing import Any
 import httpx
 import httpx2
 import pytest
-from mcp import Client
+from mcp import Client, MCPError
 from mcp.client.streamable_http import streamable_http_client
 
 from serve.access import Key
@@ -47,6 +48,13 @@ async def test_the_tools_are_described(url: str) -> None:
         assert tool.description
         assert "ctx" not in tool.input_schema.get("properties", {})
     assert tools["ask"].input_schema["required"] == ["question"]
+
+
+async def test_nobody_may_hold_a_place_by_listening(url: str) -> None:
+    async with Client(url) as client, asyncio.timeout(5):
+        with pytest.raises(MCPError):
+            async with client.listen(tools_list_changed=True):
+                pass
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])

@@ -36,6 +36,14 @@ async def post(path: str, body: Any, **options: Any) -> httpx.Response:
         return await http.post(path, json=body)
 
 
+def deep(lists: int) -> list[Any]:
+    """Lists within lists."""
+    found: list[Any] = []
+    for _ in range(lists):
+        found = [found]
+    return found
+
+
 async def test_an_answer_carries_text_evidence_sources_and_trace() -> None:
     reply = await post("/v1/query", {"question": "Who built it?"})
     answer = reply.json()
@@ -104,7 +112,8 @@ async def test_options_of_the_request_win_over_the_settings() -> None:
     body |= {"retrieval": "keys+units"}
     await post("/v1/query", body, stages=stages, settings=settings)
     first, second = stages.asked
-    assert (first.collection, first.reader.name, first.timeout_s) == ("house", "sane", 9)
+    assert (first.collection, first.reader.name) == ("house", "sane")
+    assert first.timeout_s == pytest.approx(9, abs=1)
     assert (second.collection, second.reader.name, second.reader.budget_tokens) == ("other", "plain", 128)
     assert (first.retrieval.name, second.retrieval.name) == ("keys", "keys+units")
 
@@ -161,6 +170,8 @@ async def test_turns_reach_the_search(path: str) -> None:
         ({"question": "Who?", "filter": {"date": None}}, 400, "filter"),
         ({"question": "Who?", "filter": {str(n): n for n in range(17)}}, 400, "filter"),
         ({"question": "Who?", "filter": "date>2024"}, 422, "filter"),
+        ({"question": "Who?", "filter": {"date": deep(600)}}, 400, "filter"),
+        ({"question": "Who?", "filter": {"date": {"in": deep(600)}}}, 400, "filter"),
         ({"question": "  "}, 400, "question"),
         ({"question": "Who?", "reader": "sane", "k": 9, "w": 4}, 400, "k"),
         ({"question": "Who?", "budget_tokens": 0}, 400, "budget_tokens"),
