@@ -92,9 +92,9 @@ class PartDeployment:
     async def __init__(self, settings: Settings, part: Part) -> None:  # type: ignore[misc]
         place = settings.collection
         self._core = PartSearcher(place.root, part, fingerprint(settings), settings.dense, place.verify)
-        root, name = settings.collection.root, settings.collection.name
         with contextlib.suppress(MragError):
-            await self._core.search(name, existing_manifest(root, name).generation, WARM, None)
+            generation = existing_manifest(place.root, place.name).generation
+            await self._core.search(place.name, generation, WARM, None)
 
     async def prepare(self, name: str, generation: int) -> None:
         """Opens its part of a generation."""

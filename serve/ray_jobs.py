@@ -18,16 +18,15 @@ from ray.exceptions import RayError
 from ray.job_submission import JobDetails, JobSubmissionClient
 
 from serve.calls import JobsMissingError, StageDownError
+from serve.connection import WITH_JAVA
 from serve.job_desk import Known
 from serve.job_values import State, packed
 
 ORDER = "MRAG_JOB_ORDER"
+ADDED = WITH_JAVA["env_vars"]  # by the job itself: Ray refuses a variable that both name
 TIMEOUT_S = 30.0
 KIND, COLLECTION = "mrag_kind", "mrag_collection"
-# Lucene's machine uses SIGSEGV for itself: the process of the job must know before it imports Ray. It can't
-# stand in the job's runtime environment, which serve.connection adds it to.
-QUIET = "RAY_DISABLE_FAILURE_SIGNAL_HANDLER"
-ENTRYPOINT = f"{QUIET}=1 {shlex.quote(sys.executable)} -m jobs.asked"
+ENTRYPOINT = f"{shlex.quote(sys.executable)} -m jobs.asked"
 STATES: Mapping[str, State] = {
     "PENDING": "pending",
     "RUNNING": "running",
@@ -116,7 +115,7 @@ def runtime_environment(order: str) -> dict[str, Any]:
     One that was uploaded is used again; where the service runs from a folder, every node has that.
     """
     own = ray.get_runtime_context().runtime_env
-    variables = {name: value for name, value in own.get("env_vars", {}).items() if name != QUIET}
+    variables = {name: value for name, value in own.get("env_vars", {}).items() if name not in ADDED}
     variables[ORDER] = packed(order)
     if folder := own.get("working_dir"):
         return {"working_dir": folder, "env_vars": variables}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from threading import Thread
 from weakref import finalize
@@ -27,7 +28,7 @@ from mrag.collection.sparse import SparseStatistics
 from mrag.collection.storage import FileInfo
 from mrag.collection.storage import verify as verify_files
 from mrag.collection.vector_files import FINDERS
-from mrag.collection.verified import remember, unseen
+from mrag.collection.verified import compare_new
 from mrag.errors import CollectionError, InputError, NotFoundError
 from mrag.schema import Document, Filter, Hit, Leg, Query, Record, Searched, SourceUnit, Stored, Vectors
 from mrag.settings import CollectionSettings, DenseSettings
@@ -277,9 +278,12 @@ def _verify(root: Path, folder: Path, files: Sequence[FileInfo], how: Verify | N
 
 
 def _verify_files(folder: Path, files: Sequence[FileInfo], how: Verify | None) -> None:
-    verify_files(folder, files, full=how == "full")
-    if how is None and (new := unseen(folder, files)):
-        verify_files(folder, new, full=True)
-        remember(folder, files)
+    all_bytes = partial(verify_files, folder, full=True)
+    if how == "full":
+        return all_bytes(files)
+    verify_files(folder, files, full=False)
     finders = [file for file in files if file.path.endswith(FINDERS)]
-    verify_files(folder, finders, full=True)  # They are read in any case, and crash FAISS if damaged.
+    all_bytes(finders)  # They are read in any case, and crash FAISS if damaged.
+    if how is None:
+        compare_new(folder, [file for file in files if file not in finders], all_bytes)
+    return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -18,22 +18,26 @@ FOLDER = "verified"
 _Seen = list[Any]  # As JSON has it.
 
 
-def unseen(folder: Path, files: Iterable[FileInfo]) -> list[FileInfo]:
-    """Those that were not compared here, or may have changed since: another inode, size or time of change."""
-    known = _read(_record(folder))
-    return [file for file in files if known.get(file.path) != _identity(folder, file)]
+def compare_new(
+    folder: Path, files: Sequence[FileInfo], compare: Callable[[Sequence[FileInfo]], None]
+) -> None:
+    """Has those compared that were not yet here, or may have changed since: another inode, size or time.
 
-
-def remember(folder: Path, files: Sequence[FileInfo]) -> None:
-    """Notes that all these files of a folder are as they were written.
-
-    What can't be noted is compared again the next time. Notes of folders that are gone go too.
+    When `compare` returns they are noted as they were before it. What can't be noted is compared again the
+    next time. Notes of folders that are gone go too.
     """
-    record = _record(folder)
-    seen = {file.path: _identity(folder, file) for file in files}
+    record, found = _record(folder), {file.path: _identity(folder, file) for file in files}
+    known = _read(record)
+    new = [file for file in files if known.get(file.path) != found[file.path]]
+    if new:
+        compare(new)
+        _note(record, folder, found)
+
+
+def _note(record: Path, folder: Path, found: Mapping[str, _Seen | None]) -> None:
     with suppress(OSError):
         record.parent.mkdir(parents=True, exist_ok=True)
-        atomic_write(record, json.dumps({"folder": str(folder.resolve()), "files": seen}).encode())
+        atomic_write(record, json.dumps({"folder": str(folder.resolve()), "files": found}).encode())
         _forget_gone(record.parent)
 
 

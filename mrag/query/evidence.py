@@ -11,7 +11,7 @@ from mrag.models.prompt import one_line, render, room
 from mrag.query.blueprints import Blueprint
 from mrag.query.derive import derived
 from mrag.query.evidence_form import example, guidance, reply_schema
-from mrag.query.evidence_reply import read_reply, shape
+from mrag.query.evidence_reply import read_reply
 from mrag.query.sheet import Passage, Sheet, cite, lay_out, unit_passages, value_passages
 from mrag.query.verify import verify
 from mrag.schema import Candidate, EvidenceRow, EvidenceTable, Usage, Verdict
@@ -65,9 +65,8 @@ class EvidenceExtractor:
         shown = cite([*candidates, *around])
         rows = tuple(verify(draft, shown) for draft in reply.drafts)
         computed, dropped = derived(rows, reply.claimed, reply.places)
-        name, columns = shape(completion.text, reply.drafts, blueprints)
         return Extraction(
-            EvidenceTable(name, columns, rows + computed),
+            EvidenceTable(reply.schema, reply.columns, rows + computed),
             completion.usage,
             (*notes, *_remarks(rows, reply.beyond), *dropped),
         )

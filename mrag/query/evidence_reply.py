@@ -27,7 +27,7 @@ _NAME = re.compile(r"(?:OTHER: )?[A-Za-z -]{1,40}")
 
 @dataclass(frozen=True)
 class Reply:
-    """The rows of a reply, one said twice once, and what is computed from them.
+    """The rows of a reply, one said twice once, their schema and columns, and what is computed from them.
 
     `places` says which of them, from 0, each row is that the model wrote; None for what is no row. `beyond`
     counts the rows that the reader's `max_rows` left out.
@@ -36,6 +36,8 @@ class Reply:
     drafts: tuple[Draft, ...]
     places: tuple[int | None, ...]
     claimed: tuple[Claimed, ...]
+    schema: str
+    columns: tuple[str, ...]
     beyond: int = 0
 
 
@@ -55,7 +57,7 @@ def read_reply(text: str, sheet: Sheet, reader: SaneReader, blueprints: Sequence
                 beyond += 1
         places.append(drafts.index(draft) if draft in drafts else None)
     claimed = tuple(_claimed(answer))[:MAX_DERIVED] if reader.derive else ()
-    return Reply(tuple(drafts), tuple(places), claimed, beyond)
+    return Reply(tuple(drafts), tuple(places), claimed, *_shape(answer, drafts, blueprints), beyond)
 
 
 def _tables(text: str) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
@@ -137,13 +139,12 @@ def _cell(value: Any) -> str:
     return "" if text.casefold() in ("null", "none", "n/a") else text
 
 
-def shape(
-    reply: str, drafts: Iterable[Draft], blueprints: Sequence[Blueprint]
+def _shape(
+    answer: str, drafts: Iterable[Draft], blueprints: Sequence[Blueprint]
 ) -> tuple[str, tuple[str, ...]]:
     """The table's schema and columns: a blueprint's where the rows have just its columns."""
     columns = tuple(dict.fromkeys(column for draft in drafts for column in draft.cells))
-    answer = answer_of(reply)
-    if columns and (blueprint := _blueprint_of(columns, _named_first(answer, blueprints))):
+    if columns and (blueprint := _blueprint_of(columns, blueprints)):
         return blueprint.name, tuple(column.name for column in blueprint.cells)
     named = _NAMED.search(answer)
     return named[1] if named and _NAME.fullmatch(named[1]) else "OTHER", columns

@@ -53,12 +53,22 @@ async def until(holds: Any) -> None:
             await asyncio.sleep(0.001)
 
 
+async def crowd(
+    client: httpx.AsyncClient, stages: Held, **headers: str
+) -> list[asyncio.Task[httpx.Response]]:
+    """As many as there is room for: two are worked on, three wait."""
+    asked = [
+        asyncio.create_task(client.post("/v1/retrieve", json=QUESTION, headers=headers)) for _ in range(5)
+    ]
+    await until(lambda: stages.inside == 2)
+    await asyncio.sleep(0.05)
+    return asked
+
+
 async def test_a_busy_service_lives_and_turns_away_what_it_has_no_room_for() -> None:
     stages = Held()
     async with http(stages) as client:
-        asked = [asyncio.create_task(client.post("/v1/retrieve", json=QUESTION)) for _ in range(5)]
-        await until(lambda: stages.inside == 2)
-        await asyncio.sleep(0.05)
+        asked = await crowd(client, stages)
         refused = [await client.post(path, json=QUESTION) for path in ("/v1/retrieve", "/v1/query")]
         chat = await client.post("/v1/chat/completions", json={})
         health = await client.get("/healthz")
@@ -76,8 +86,7 @@ async def test_a_busy_service_lives_and_turns_away_what_it_has_no_room_for() -> 
 async def test_who_leaves_makes_room() -> None:
     stages = Held()
     async with http(stages) as client:
-        asked = [asyncio.create_task(client.post("/v1/retrieve", json=QUESTION)) for _ in range(5)]
-        await until(lambda: stages.inside == 2)
+        asked = await crowd(client, stages)
         for task in asked:
             task.cancel()
         await asyncio.gather(*asked, return_exceptions=True)
@@ -95,12 +104,7 @@ async def test_who_has_no_token_takes_no_place_and_none_of_his_body_is_read() ->
         yield b"{"
 
     async with http(stages, keys=keyring("t")) as client:
-        bearer = {"Authorization": "Bearer t"}
-        asked = [
-            asyncio.create_task(client.post("/v1/retrieve", json=QUESTION, headers=bearer)) for _ in range(5)
-        ]
-        await until(lambda: stages.inside == 2)
-        await asyncio.sleep(0.05)
+        asked = await crowd(client, stages, Authorization="Bearer t")
         strangers = [
             await client.post(path, content=body(), headers=headers)
             for path in ("/v1/retrieve", "/v1/chat/completions", "/v1/jobs", "/v1/nothing", "/mcp")
